@@ -13,14 +13,14 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-/* Return true if a context's end may concern the shim. Then the thread can't be cancelled until the
- * hook returns. */
-static bool is_concerned(void)
+/* The driver, if a context's end may concern the shim; else NULL. If it may, the thread can't be
+ * cancelled until the hook returns. */
+static const struct driver *concerned_driver(void)
 {
-	if (!(live_any() || async_any() || linger_any()) || !process_is_mine())
-		return false;
+	if (!(live_any() || async_any() || deferred_any(&linger_list)) || !process_is_mine())
+		return NULL;
 	site_guard();
-	return true;
+	return lookup_driver();
 }
 
 /* Take out the program's own memory, and withdraw its names, before it ends. */
@@ -84,7 +84,7 @@ static struct ending begin(const struct driver *driver, cu_context context)
 	if (!ending.driver)
 		return ending;
 	ending.waiting = async_take_of(context);
-	ending.lingering = linger_take_of(context);
+	ending.lingering = deferred_take_of(&linger_list, context);
 	ending.own = end_names(context);
 	return ending;
 }
@@ -97,7 +97,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 		if (ending->own)
 			share_all(ending->driver, ending->context, ending->own);
 		async_return(ending->waiting);
-		linger_return(ending->lingering);
+		deferred_return(&linger_list, ending->lingering);
 		return result;
 	}
 	async_end(ending->driver, ending->context, ending->waiting);
@@ -109,7 +109,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 
 cu_result buffers_context_destroy(cu_cuCtxDestroy_v2_call *real, cu_context context)
 {
-	const struct ending ending = begin(is_concerned() ? lookup_driver() : NULL, context);
+	const struct ending ending = begin(concerned_driver(), context);
 
 	return conclude(&ending, real(context));
 }
@@ -137,7 +137,7 @@ static cu_context primary_of(const struct driver *driver, cu_device device)
 
 cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_device device)
 {
-	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
+	const struct driver *driver = concerned_driver();
 	const struct ending ending = begin(driver, driver ? primary_of(driver, device) : NULL);
 
 	return conclude(&ending, real(device));
@@ -147,7 +147,7 @@ cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_dev
  * the call. */
 cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu_device device)
 {
-	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
+	const struct driver *driver = concerned_driver();
 	cu_context context = driver ? primary_of(driver, device) : NULL;
 	cu_result result = real(device);
 	struct ending ending;

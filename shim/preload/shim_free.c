@@ -44,7 +44,7 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 
 bool buffers_has_freed(cu_deviceptr pointer)
 {
-	return async_holds(pointer) || linger_holds(pointer, 1);
+	return async_holds(pointer) || deferred_holds(&linger_list, pointer, 1);
 }
 
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)

@@ -49,7 +49,7 @@ SHIM_ADVICE(ADVICE)
  * pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {
-	return live_maybe(pointer) || async_any() || linger_any();
+	return live_maybe(pointer) || async_any() || deferred_any(&linger_list);
 }
 
 BODY(cuMemFree_v2, cu_deviceptr pointer)

@@ -13,24 +13,12 @@
 
 #define FREE_MS 20 /* time limit of a free in an empty stream, which takes microseconds */
 
-static struct deferred deferred = DEFERRED_INITIALIZER;
-
-bool linger_any(void)
-{
-	return deferred_any(&deferred);
-}
-
-bool linger_holds(uint64_t base, uint64_t size)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	return deferred_holds(&deferred, base, size);
-}
+struct deferred linger_list = DEFERRED_INITIALIZER;
 
 bool linger_withdraw(const struct live *entry)
 {
-	deferred_set_limit(&deferred, state_deferred());
-	if (deferred_fits(&deferred, buffers_rounded(entry->size)))
+	deferred_set_limit(&linger_list, state_deferred());
+	if (deferred_fits(&linger_list, buffers_rounded(entry->size)))
 		return share_end_attached(entry->name, entry->generation);
 	share_end(entry->name, entry->generation);
 	return false;
@@ -109,7 +97,7 @@ bool linger_keep(const struct live *entry)
 				      .context = entry->context};
 
 	strcpy(kept.name, entry->name);
-	if (!deferred_put(&deferred, &kept))
+	if (!deferred_put(&linger_list, &kept))
 		return false;
 	state_log("\"%s\" is held for those who have it attached", kept.name);
 	return true;
@@ -117,41 +105,31 @@ bool linger_keep(const struct live *entry)
 
 void linger_sweep(bool asks)
 {
-	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
+	const struct driver *driver = deferred_any(&linger_list) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *left;
 
 	if (!driver)
 		return;
 	_quiet_ struct quiet quiet = quiet_enter();
-	give_up(driver, deferred_take_over(&deferred), true);
-	left = asks ? deferred_take_left(&deferred, link_deferred, NULL)
-		    : deferred_look(&deferred, link_deferred_left, NULL);
+	give_up(driver, deferred_take_over(&linger_list), true);
+	left = asks ? deferred_take_left(&linger_list, link_deferred, NULL)
+		    : deferred_look(&linger_list, link_deferred_left, NULL);
 	for (; left; left = deferred_next(left))
 		give_back(driver, left, true);
 }
 
 bool linger_empty(void)
 {
-	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
-	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
+	const struct driver *driver = deferred_any(&linger_list) ? lookup_driver_to_end() : NULL;
+	struct deferred_entry *all = driver ? deferred_take_all(&linger_list) : NULL;
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	give_up(driver, all, false);
 	return all != NULL;
 }
 
-struct deferred_entry *linger_take_of(cu_context context)
-{
-	return deferred_take_of(&deferred, context);
-}
-
 void linger_end(struct deferred_entry *taken)
 {
 	for (; taken; taken = deferred_next(taken))
 		share_end(taken->name, taken->generation);
-}
-
-void linger_return(struct deferred_entry *taken)
-{
-	deferred_return(&deferred, taken);
 }

@@ -10,11 +10,7 @@
 #include "core/buffer/deferred.h"
 #include "shim_live.h"
 
-/* Is there a deferred free? One atomic load. */
-bool linger_any(void);
-
-/* Is there a deferred free whose pointer lies in the `size` bytes from `base` on? */
-bool linger_holds(uint64_t base, uint64_t size);
+extern struct deferred linger_list;
 
 /* Withdraw the name of `entry`, which is about to be freed. Return true if others have it attached:
  * its memory must stay, and linger_keep() must follow; or share_end(), to free it all the same. */
@@ -32,10 +28,7 @@ void linger_sweep(bool asks);
 /* Give back all deferred frees. Return true if there was one. */
 bool linger_empty(void);
 
-/* `context` is about to end. linger_take_of() takes its deferred frees off the list. linger_end()
- * ends them after the context has ended. linger_return() puts them back if the context stays. */
-struct deferred_entry *linger_take_of(cu_context context);
+/* The context of these entries, which deferred_take_of() has taken off the list, has ended. */
 void linger_end(struct deferred_entry *taken);
-void linger_return(struct deferred_entry *taken);
 
 #endif

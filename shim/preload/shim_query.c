@@ -16,7 +16,7 @@
  * driver still knows it, but the program has freed it. Then return a pointer that no memory has. */
 cu_deviceptr buffers_told(cu_deviceptr pointer)
 {
-	const struct driver *driver = linger_any() ? lookup_driver() : NULL;
+	const struct driver *driver = deferred_any(&linger_list) ? lookup_driver() : NULL;
 	cu_deviceptr base;
 	size_t size;
 
@@ -26,7 +26,7 @@ cu_deviceptr buffers_told(cu_deviceptr pointer)
 		base = pointer;
 		size = 1;
 	}
-	return linger_holds(base, size) ? NOBODYS : pointer;
+	return deferred_holds(&linger_list, base, size) ? NOBODYS : pointer;
 }
 
 /* If the driver knows no range, take the pointer itself for the beginning of the memory. */
