@@ -8,8 +8,8 @@
 #include "shim_live.h"
 
 /* Describe memory for a share. Own memory: its context must be current. An attached buffer, for a
- * registry that lost it: only mapped memory that is kept (keep) after its owner's end, else *out_call
- * is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
+ * registry that lost it: only mapped memory that is kept (keep) after its owner's end, else
+ * *out_call is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
 cu_result describe_memory(const struct driver *driver, struct live *entry, struct memory *out,
 			  const char **out_call);
 /* Copy the rights from the record for a later resync, unless a rule has given them. */

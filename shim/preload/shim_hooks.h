@@ -45,8 +45,8 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	}
 
 /* True once an exported hook has found another interposer's function as its next definition. Such a
- * function may call the shim again. So each hooked call is guarded then: hooks_is_nested() could not
- * tell that a cancelled thread's flag is stale. False if there are no rules. */
+ * function may call the shim again. So each hooked call is guarded then: hooks_is_nested() could
+ * not tell that a cancelled thread's flag is stale. False if there are no rules. */
 extern atomic_bool hooks_stacked;
 
 /* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:

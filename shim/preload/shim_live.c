@@ -118,8 +118,8 @@ static void drop_places(struct node *node)
 	}
 }
 
-/* *out_held: the mapping.held of an overwritten entry, for held_drop() after the lock is released; 0
- * if the new entry, of the same memory, has it too. */
+/* *out_held: the mapping.held of an overwritten entry, for held_drop() after the lock is released;
+ * 0 if the new entry, of the same memory, has it too. */
 static bool add(struct node *made, uint64_t *out_held)
 {
 	struct live *entry = &made->object.entry, *its;

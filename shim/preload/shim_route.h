@@ -17,7 +17,8 @@ struct route {
 	_Atomic(void *) real;
 };
 
-/* A cache of entries by caller is an array. If there are too many callers, they evict one another. */
+/* A cache of entries by caller is an array. If there are too many callers, they evict one
+ * another. */
 #define ROUTE_SLOTS 32 /* a power of two */
 
 /* NULL: there is no valid entry for `caller`, or another thread is writing; search then. */
@@ -47,9 +48,9 @@ typedef void *route_search(const void *caller, const char *symbol);
 void *route_find(struct route *slots, unsigned int count, const void *caller, const char *symbol,
 		 route_search *find);
 
-/* Every call of the program uses this, so a hit calls no function. It takes no lock and allocates no
- * memory: safe at any time in any thread. On a miss it calls `find`, which may return NULL. errno
- * stays. */
+/* Every call of the program uses this, so a hit calls no function. It takes no lock and allocates
+ * no memory: safe at any time in any thread. On a miss it calls `find`, which may return NULL.
+ * errno stays. */
 static inline void *route_get(struct route *slots, unsigned int count, const void *caller,
 			      const char *symbol, route_search *find)
 {
