@@ -9,7 +9,6 @@
 #include "base/monotonic.h"
 #include "shim_live.h"
 #include "base/shim_lock.h"
-#include "shim_resync.h"
 #include "shim_state.h"
 
 /* Pauses after a failure. A call that fails at once costs little, and the registry may be

@@ -3,7 +3,7 @@
 #define GPUSHARE_SHIM_LINE_H
 /* The shim's one connection to the registry. The turn is the lock of that connection, held from
  * line_enter() to line_leave(). After a transport failure the shim sends no request for a while. */
-#include "client/client.h"
+#include "core/buffer/resync.h"
 
 struct line {
 	struct client *client;
@@ -45,5 +45,11 @@ bool line_is_unanswered(void);
  * no turn and doesn't wait, but a request before it. Return false if a thread has the turn: then
  * the number is unknown. */
 bool line_standing(unsigned int *out_connection);
+
+/* shim_resync.c: what the preload reports to a restarted registry and shares again.
+ * shim_resync_share() shares again what the registry asked for, until `until_ms`. errno, context
+ * and capture stay. */
+extern const struct resync_calls shim_resync_calls;
+void shim_resync_share(int64_t until_ms);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "shim_resync.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "shim_async.h"
 #include "shim_describe.h"
+#include "shim_line.h"
 #include "shim_link.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
