@@ -284,6 +284,20 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
+uint64_t async_pooled(cu_mem_pool pool)
+{
+	const struct pending *one;
+	uint64_t sum = 0;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return 0;
+	LL_FOREACH (queue.first, one) {
+		sum += !one->told && one->entry.pool == pool ? one->entry.size : 0;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return sum;
+}
+
 bool async_list(struct resync *resync)
 {
 	const struct pending *one;

@@ -41,6 +41,9 @@ bool async_drain(int64_t until_ms);
  * program attached more than once may still be attached: call live_take() first. */
 bool async_holds(uint64_t pointer);
 
+/* live_pooled() for the entries that wait for their streams. */
+uint64_t async_pooled(cu_mem_pool pool);
+
 /* live_list() and live_count() for the attachments whose end the registry doesn't know. */
 bool async_list(struct resync *resync);
 void async_count(gpushare_Hold *out_hold);

@@ -10,6 +10,7 @@
 #include "shim_linger.h"
 #include "shim_live.h"
 #include "shim_managed.h"
+#include "shim_pool.h"
 
 atomic_bool hooks_stacked;
 
@@ -44,6 +45,26 @@ atomic_bool hooks_stacked;
 	}
 SHIM_ADVICE(ADVICE)
 #undef ADVICE
+
+BODY(cuMemPoolGetAttribute, cu_mem_pool pool, cu_pool_attribute attribute, void *value)
+{
+	return pools_any() ? pools_get(real, pool, attribute, value) : real(pool, attribute, value);
+}
+
+BODY(cuMemPoolSetAttribute, cu_mem_pool pool, cu_pool_attribute attribute, void *value)
+{
+	return pools_any() ? pools_set(real, pool, attribute, value) : real(pool, attribute, value);
+}
+
+BODY(cuMemPoolTrimTo, cu_mem_pool pool, size_t keep)
+{
+	return pools_any() ? pools_trim(real, pool, keep) : real(pool, keep);
+}
+
+BODY(cuMemPoolDestroy, cu_mem_pool pool)
+{
+	return pools_any() ? pools_destroy(real, pool) : real(pool);
+}
 
 /* Return true if the shim may have `pointer` in its table of live memory, or if any other free is
  * pending. */

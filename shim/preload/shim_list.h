@@ -11,8 +11,9 @@
  * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
  * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too.
- * SHIM_ADVICE is the part with advice, prefetches and attaching to streams: the driver refuses them
- * for unified memory that stands for managed memory.
+ * Statistics of memory pools: they must count named allocations, too. SHIM_ADVICE is the part with
+ * advice, prefetches and attaching to streams: the driver refuses them for unified memory that
+ * stands for managed memory.
  */
 /* Two calls with the same parameters. */
 #define SHIM_BOTH(H, one, other, params, args) H(one, params, args) H(other, params, args)
@@ -50,6 +51,12 @@
 	SHIM_PTSZ(H, cuMemAllocFromPoolAsync, \
 		  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
 		  (pointer, size, pool, stream)) \
+	H(cuMemPoolGetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
+	  (pool, attribute, value)) \
+	H(cuMemPoolSetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
+	  (pool, attribute, value)) \
+	H(cuMemPoolTrimTo, (cu_mem_pool pool, size_t keep), (pool, keep)) \
+	H(cuMemPoolDestroy, (cu_mem_pool pool), (pool)) \
 	H(cuMemFree_v2, (cu_deviceptr pointer), (pointer)) \
 	SHIM_PTSZ(H, cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemCreate, \

@@ -376,6 +376,30 @@ void live_count(gpushare_Hold *out_hold)
 	pthread_mutex_unlock(&table.lock);
 }
 
+uint64_t live_pooled(cu_mem_pool pool)
+{
+	uint64_t bytes = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	for (const struct node *node = table.nodes; node; node = node->hh.next)
+		bytes += node->object.entry.pool == pool
+			     ? node->object.entry.size * node->object.entry.count
+			     : 0;
+	pthread_mutex_unlock(&table.lock);
+	return bytes;
+}
+
+void live_forget_pool(cu_mem_pool pool)
+{
+	if (!lock_take(&table.lock))
+		return;
+	for (struct node *node = table.nodes; node; node = node->hh.next)
+		if (node->object.entry.pool == pool)
+			node->object.entry.pool = NULL;
+	pthread_mutex_unlock(&table.lock);
+}
+
 bool live_any_managed(void)
 {
 	return atomic_load_explicit(&table.managed, memory_order_acquire) != 0;

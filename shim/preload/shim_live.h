@@ -114,6 +114,11 @@ bool live_open_again(uint64_t generation, struct live *out_entry);
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
+/* Bytes of all entries of that pool. live_forget_pool(): it is destroyed, and another pool may get
+ * the same handle. */
+uint64_t live_pooled(cu_mem_pool pool);
+void live_forget_pool(cu_mem_pool pool);
+
 /* For a resync. live_list(): resync_add() every entry that has a name; false: that is not possible
  * now. live_count(): add to out_hold->count how often out_hold->generation is attached, and set its
  * name. The _one calls do that for one entry, which need not be in the table. */

@@ -12,6 +12,7 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
+#include "shim_pool.h"
 #include "shim_process.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
@@ -151,10 +152,16 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, const void *cal
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return BUFFERS_TRY(go_on(call, pointer, size));
 	claim.pool = pool_of(&claim, call);
-	if (take(&claim, RULES_ATTACH, call) && attach_buffer(&claim, pointer, &result))
+	if (take(&claim, RULES_ATTACH, call) && attach_buffer(&claim, pointer, &result)) {
+		pools_grow(claim.pool);
 		return result;
-	result = take(&claim, RULES_NAME, call) ? make_named(&claim, call, pointer, size)
-						: BUFFERS_TRY(go_on(call, pointer, size));
+	}
+	if (take(&claim, RULES_NAME, call)) {
+		result = make_named(&claim, call, pointer, size);
+		pools_grow(claim.pool);
+	} else {
+		result = BUFFERS_TRY(go_on(call, pointer, size));
+	}
 	if (result != CU_OK)
 		claim_fail(&claim);
 	return result;

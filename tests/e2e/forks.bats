@@ -41,7 +41,7 @@ undisturbed() {
 	local made calls word later=()
 	made=(init ctxnew=B stream=s poolnew=p make=a,alloc,3Mi make=b,async,2Mi,s make=c,pool:p,2Mi,s make=d,vmm,2Mi
 		make=e,managed,2Mi make=f,pitch,1Mi)
-	calls=(told=a range=b range=d range=e ipcget=a,"$WORK/h" ipcclose=a retain=d handle=d prefetch=e,4096 advise=e,4096
+	calls=(told=a range=b range=d range=e ipcget=a,"$WORK/h" ipcclose=a retain=d handle=d pool=p prefetch=e,4096 advise=e,4096
 		attachmem=e,s drop=a,alloc
 		drop=b,async,s drop=d,vmm drop=e,managed freeasync=f,s pooltrim=p,0 poolset=p,6,0 pooldestroy=p primary=reset
 		ctxdestroy=B alloc=g,3Mi make=h,async,3Mi,s make=i,vmm,2Mi errno)

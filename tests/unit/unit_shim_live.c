@@ -233,6 +233,24 @@ static void a_context_takes_its_own(void **state)
 	assert_int_equal(found(9 * STEP, 9 * STEP), 9);
 }
 
+/* Another pool may get the handle of one that was destroyed: it doesn't have that one's memory. */
+static void a_destroyed_pool_has_nothing(void **state)
+{
+	const cu_mem_pool pools[] = {(cu_mem_pool)ONE, (cu_mem_pool)TWO};
+	struct live entry;
+
+	for (uint64_t i = 0; i < 3; i++) {
+		entry = entry_of((i + 1) * STEP, LIVE_OWN_VMM, i);
+		entry.pool = pools[i % 2];
+		assert_true(live_add(&entry));
+	}
+	assert_int_equal(live_pooled(pools[0]), 200);
+	live_forget_pool(pools[0]);
+	assert_int_equal(live_pooled(pools[0]), 0);
+	assert_int_equal(live_pooled(pools[1]), 100);
+	assert_true(live_find(STEP, STEP, &entry) && !entry.pool);
+}
+
 /* Openings of a handle are counted, and only a close undoes one. Together they are one
  * attachment; each attachment by name counts. */
 static void what_was_opened_is_closed(void **state)
@@ -362,6 +380,7 @@ static void added_too_late_for_a_resync(void **state)
 UNIT_MAIN(EMPTIED(another_at_the_address_replaces),
 	  EMPTIED(neighbours_in_the_filter_are_told_apart), EMPTIED(found_within_a_mapping),
 	  EMPTIED(managed_ranges), EMPTIED(a_context_takes_its_own),
-	  EMPTIED(what_was_opened_is_closed), EMPTIED(by_pointer_and_generation),
-	  UNIT(held_by_handles_and_mappings), UNIT(found_and_renamed),
-	  UNIT(overlooked_while_it_is_unmapped), UNIT(replaced), UNIT(added_too_late_for_a_resync))
+	  EMPTIED(a_destroyed_pool_has_nothing), EMPTIED(what_was_opened_is_closed),
+	  EMPTIED(by_pointer_and_generation), UNIT(held_by_handles_and_mappings),
+	  UNIT(found_and_renamed), UNIT(overlooked_while_it_is_unmapped), UNIT(replaced),
+	  UNIT(added_too_late_for_a_resync))
