@@ -11,7 +11,9 @@
 #include "shim_route.h"
 #include "shim_site.h"
 
-#define H(name, params, args) cu_##name##_call hook_##name;
+#define H(name, params, args) \
+	cu_##name##_call hook_##name; \
+	cu_##name##_call second_##name __attribute__((cold));
 SHIM_HOOKS(H)
 SHIM_SYNC(H)
 #undef H
@@ -21,8 +23,25 @@ void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
-/* Defines the two hooks of one call. The exported symbol forwards to the next definition after the
- * shim's, the one that look-ups return to the driver. Both execute run(name, real, args). */
+/* True for cuGetProcAddress, which must return hooks even before a driver has started. */
+#define HOOKS_LOOKS_UP(name) (!__builtin_strncmp(#name, "cuGetProcAddress", 16))
+
+/* A hook that look-ups return in place of a libcuda's own function. */
+#define HOOKS_HOOK(hook, which, name, params, args, run) \
+	cu_result hook params \
+	{ \
+		const struct driver *driver = lookup_hooked(which); \
+\
+		if (!driver || !driver->name) \
+			return CU_DEINITIALIZED; \
+		if (!HOOKS_LOOKS_UP(name) && lookup_passes_by(which)) \
+			return driver->name args; \
+		run(name, driver->name, args); \
+	}
+
+/* Defines the three hooks of one call. The exported symbol forwards to the next definition after
+ * the shim's. Of the two that look-ups return, each forwards to the libcuda whose function it
+ * replaces. All three execute run(name, real, args). */
 #define HOOKS_ENTRIES(name, params, args, run) \
 	SHIM_EXPORT cu_##name##_call name; \
 	cu_result name params \
@@ -33,16 +52,12 @@ void *hooks_find_next(const void *caller, const char *symbol);
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \
+		if (!HOOKS_LOOKS_UP(name) && lookup_passes((const void *)real)) \
+			return real args; \
 		run(name, real, args); \
 	} \
-	cu_result hook_##name params \
-	{ \
-		const struct driver *driver = lookup_driver(); \
-\
-		if (!driver || !driver->name) \
-			return CU_DEINITIALIZED; \
-		run(name, driver->name, args); \
-	}
+	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
+	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
 /* True once an exported hook has found another interposer's function as its next definition. Such a
  * function may call the shim again. So each hooked call is guarded then: hooks_is_nested() could

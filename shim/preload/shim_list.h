@@ -3,10 +3,10 @@
 #define GPUSHARE_SHIM_LIST_H
 /*
  * The lists of the functions that the shim replaces. Macros only: shim.sym is made from them, too.
- * H(name, (params), (args)): `name` is the driver's exported symbol. Each has two hooks. The
+ * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three hooks. The
  * exported symbol calls the function that the program would have found without the shim, such as
  * another interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns,
- * and calls the replaced function.
+ * and calls the replaced function; second_<name> does the same for a second libcuda in the process.
  *
  * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/shim_quiet.h"
 #include "base/elf.h"
 #include "shim_hooks.h"
 #include "shim_process.h"
+#include "shim_route.h"
 #include "shim_state.h"
 #include "shim_unload.h"
 
@@ -24,11 +26,18 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 #define DRIVER_CALLS (sizeof(struct driver) / sizeof(void *))
 
 /* Entries are never freed: another thread's call may still use one. */
-_Atomic(struct lookup_library *) lookup_library;
+_Atomic(struct lookup_library *) lookup_libraries[LOOKUP_HOOKED];
+atomic_uint lookup_current;
 
-/* Log once why allocations through the libcuda that holds `place` get no name. `missing`: a call
- * that it lacks; NULL: it is not the driver. */
-static void leave_alone(const void *place, const char *missing)
+#define NONE LOOKUP_HOOKED /* not an index */
+
+static struct lookup_library *library_at(unsigned int which)
+{
+	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
+}
+
+/* Log once why allocations through the libcuda that holds `place` get no name. */
+static void leave_alone(const void *place, const char *why, const char *more)
 {
 	static atomic_bool told;
 	char path[256];
@@ -36,22 +45,14 @@ static void leave_alone(const void *place, const char *missing)
 	if (atomic_exchange(&told, true))
 		return;
 	elf_path(place, path, sizeof(path));
-	if (missing)
-		state_log(
-		    "allocations through \"%s\" get no name: CUDA 11.8 or later is needed, and "
-		    "it has no %s",
-		    path, missing);
-	else
-		state_log(
-		    "allocations through \"%s\" get no name: it is the second libcuda in this "
-		    "process; let the program load one",
-		    path);
+	state_log("allocations through \"%s\" get no name: %s%s", path, why, more);
 }
 
-/* Make the libcuda at `base` the driver: `known` if that is the same one, else a new entry. If
- * another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is no
- * memory for the entry. */
-static struct lookup_library *take_up(struct lookup_library *known, uintptr_t base)
+/* Store the libcuda at `base` as number `which`: `known` if that is the same one, else a new entry.
+ * If another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is
+ * no memory for the entry. */
+static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
+				      uintptr_t base)
 {
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
@@ -62,15 +63,16 @@ static struct lookup_library *take_up(struct lookup_library *known, uintptr_t ba
 		return NULL;
 	missing = driver_missing(&driver);
 	if (missing) {
-		leave_alone((const void *)base, missing);
+		leave_alone((const void *)base, "CUDA 11.8 or later is needed, and it has no ",
+			    missing);
 		return NULL;
 	}
 	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
 		made = malloc(sizeof(*made));
 		if (!made)
 			return NULL;
-		*made = (struct lookup_library){driver, base, UNLOAD_UNKNOWN};
-		if (!atomic_compare_exchange_strong(&lookup_library, &known, made)) {
+		*made = (struct lookup_library){driver, base, UNLOAD_UNKNOWN, false};
+		if (!atomic_compare_exchange_strong(&lookup_libraries[which], &known, made)) {
 			free(made);
 			return known;
 		}
@@ -81,25 +83,50 @@ static struct lookup_library *take_up(struct lookup_library *known, uintptr_t ba
 	return known;
 }
 
-/* The libcuda that is loaded now at the address of the latest driver; NULL: none. */
-static struct lookup_library *stand(void)
+/* Library `which`, checked again: the libcuda that is loaded at its address now; NULL: none. */
+static struct lookup_library *stand(unsigned int which)
 {
-	struct lookup_library *known = atomic_load_explicit(&lookup_library, memory_order_acquire);
+	struct lookup_library *known = library_at(which);
 
 	if (!known ||
 	    atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_generation())
 		return known;
-	return take_up(known, known->base);
+	return take_up(which, known, known->base);
 }
 
-/* Is the libcuda at `base` the driver? It becomes the driver if none is loaded. */
-static bool is_driver(uintptr_t base)
+static unsigned int find_hooked(uintptr_t base)
 {
-	const struct lookup_library *driver = stand();
+	unsigned int which = 0;
+	const struct lookup_library *known;
 
-	if (!driver)
-		driver = take_up(atomic_load(&lookup_library), base);
-	return driver && driver->base == base;
+	while (which < LOOKUP_HOOKED && (!(known = library_at(which)) || known->base != base))
+		which++;
+	return which;
+}
+
+/* Store the libcuda at `base`, if it is new, and return its index. NONE: two others are loaded. */
+static unsigned int hook(uintptr_t base)
+{
+	unsigned int which = find_hooked(base);
+	const struct lookup_library *taken;
+
+	if (which != NONE && stand(which))
+		return which;
+	for (which = 0; which < LOOKUP_HOOKED; which++) {
+		struct lookup_library *known = library_at(which);
+
+		taken = known && stand(which) ? NULL : take_up(which, known, base);
+		if (taken && taken->base == base)
+			return which;
+	}
+	return NONE;
+}
+
+const struct driver *lookup_find_hooked(unsigned int which)
+{
+	const struct lookup_library *library = stand(which);
+
+	return library ? &library->driver : NULL;
 }
 
 bool lookup_meet(const void *real)
@@ -108,9 +135,57 @@ bool lookup_meet(const void *real)
 
 	if (!elf_is_in(real, DRIVER_LIBRARY, &base))
 		return false;
-	if (state_is_active() && !is_driver(base))
-		leave_alone(real, NULL);
+	if (state_is_active())
+		hook(base);
 	return true;
+}
+
+/* Has cuInit run in this libcuda? Once true, this stays true. */
+static bool has_started(struct lookup_library *library)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_context context;
+
+	if (!atomic_load_explicit(&library->started, memory_order_relaxed) &&
+	    library->driver.cuCtxGetCurrent(&context) == CU_OK)
+		atomic_store_explicit(&library->started, true, memory_order_relaxed);
+	return atomic_load_explicit(&library->started, memory_order_relaxed);
+}
+
+bool lookup_is_driver(unsigned int which)
+{
+	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed);
+	struct lookup_library *driver, *other;
+
+	if (which == NONE || which == before)
+		return which != NONE;
+	other = stand(which);
+	driver = stand(before);
+	if (!other || (driver && (has_started(driver) || !has_started(other))))
+		return false;
+	atomic_compare_exchange_strong(&lookup_current, &before, which);
+	return true;
+}
+
+static char library_numbers[LOOKUP_HOOKED + 1], not_in_one;
+
+/* Returns which libcuda holds `real`, as a pointer into library_numbers; &not_in_one: none. */
+static void *find_number(const void *real, const char *unused)
+{
+	uintptr_t base;
+
+	(void)unused;
+	return elf_is_in(real, DRIVER_LIBRARY, &base) ? &library_numbers[find_hooked(base)]
+						      : &not_in_one;
+}
+
+bool lookup_is_in_other(const void *real)
+{
+	static struct route routes[ROUTE_SLOTS];
+	const char *number = route_get(routes, ROUTE_SLOTS, real, NULL, find_number);
+	unsigned int which = (unsigned int)(number - library_numbers);
+
+	return number != &not_in_one && lookup_passes_by(which);
 }
 
 bool lookup_is_drivers(const void *place)
@@ -118,16 +193,32 @@ bool lookup_is_drivers(const void *place)
 	return elf_is_in(place, DRIVER_LIBRARY, NULL);
 }
 
-/* If the driver was unloaded or is unknown, take the first libcuda: our exported entries would call
- * that one too. */
-const struct driver *lookup_find_driver(void)
+/* Slow path of lookup_driver(). If the driver was unloaded or is unknown, take the first libcuda:
+ * our exported entries would call that one too. */
+static __attribute__((noinline)) const struct driver *find_driver(void)
 {
-	const struct lookup_library *driver = stand();
+	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed), which;
+	const struct lookup_library *known = stand(before);
 	uintptr_t base;
 
-	if (!driver && elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
-		driver = take_up(atomic_load(&lookup_library), base);
-	return driver ? &driver->driver : NULL;
+	if (!known && elf_find_in(DRIVER_LIBRARY, "cuInit", &base)) {
+		which = hook(base);
+		known = which == NONE ? NULL : stand(which);
+		if (known)
+			atomic_compare_exchange_strong(&lookup_current, &before, which);
+	}
+	return known ? &known->driver : NULL;
+}
+
+const struct driver *lookup_driver(void)
+{
+	const struct lookup_library *known =
+	    library_at(atomic_load_explicit(&lookup_current, memory_order_relaxed));
+
+	return known && atomic_load_explicit(&known->generation, memory_order_relaxed) ==
+			    unload_now()
+		   ? &known->driver
+		   : find_driver();
 }
 
 const struct driver *lookup_driver_to_end(void)
@@ -135,16 +226,15 @@ const struct driver *lookup_driver_to_end(void)
 	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
-void *lookup_replace(void *pointer)
+static void *replace(void *pointer, unsigned int which)
 {
-	const struct lookup_library *known =
-	    atomic_load_explicit(&lookup_library, memory_order_acquire);
+	const struct lookup_library *known = library_at(which);
 
-	if (!known || !pointer || !state_is_active())
+	if (!known)
 		return pointer;
 #define H(name, params, args) \
 	if (pointer == (void *)known->driver.name) \
-		return (void *)hook_##name;
+		return which ? (void *)second_##name : (void *)hook_##name;
 	SHIM_HOOKS(H)
 	if (state_publishes(PUBLISH_SYNC)) {
 		SHIM_SYNC(H)
@@ -153,14 +243,25 @@ void *lookup_replace(void *pointer)
 	return pointer;
 }
 
+void *lookup_replace(void *pointer)
+{
+	void *replaced = pointer;
+
+	for (unsigned int which = 0; which < LOOKUP_HOOKED; which++)
+		if (replaced == pointer && pointer && state_is_active())
+			replaced = replace(pointer, which);
+	return replaced;
+}
+
 /* Returns the hook for `found`, which lies in the libcuda at `base`. */
 static void *replace_found(void *found, uintptr_t base)
 {
 	if (!state_is_active())
 		return found;
-	if (is_driver(base))
+	if (hook(base) != NONE)
 		return lookup_replace(found);
-	leave_alone(found, NULL);
+	leave_alone(found, "it is the third libcuda in this process; let the program load fewer",
+		    "");
 	return found;
 }
 

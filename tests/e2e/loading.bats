@@ -113,36 +113,69 @@ owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shi
 	has "$stderr" "libcuda.so.1 has no cuStreamGetCtx"
 }
 
-@test "two libcudas are loaded: the first that is looked up in gives names, and calls through the other one pass" {
+# If a process has two libcudas, the first one whose cuInit is called is the driver, and the other one refuses calls
+# (contract_lookup). The program may look names up in either one before.
+@test "two libcudas are loaded: the one that starts gives names, whichever is looked up in first" {
 	needs_sim
 	both=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1")
-	calls=(init alloc=a,1Mi fill=a,5 byte=a,1)
-	for first in c d; do
-		other=$([ $first = c ] && echo d || echo c)
-		recorded "w1 2097152" "$BIN/drv_loader" "${both[@]}" use=$first use=$other use=$first "${calls[@]}" use=$other init \
-			alloc=x,1Mi free=a use=$first free=a alloc=b,2Mi
-		equal "$(grep -E '^(init|alloc|free)' <<<"$plain" | tr '\n' ' ')" \
-			"init: 0 alloc a: 0 init: 304 alloc x: 3 free a: 3 free a: 0 alloc b: 0 "
-		export GPUSHARE_LOG=$WORK/log
-		recorded "" "$BIN/drv_loader" "${both[@]}" use=$first use=$other "${calls[@]}" free=a
-		has "$plain" "byte a: 12"
-		has "$(<"$WORK/log")" 'get no name: it is the second libcuda in this process'
-		unset GPUSHARE_LOG
+	for order in "c d" "d c"; do
+		read -r starts other <<<"$order"
+		for looks in "use=$other" "use=$starts use=$other" ""; do
+			recorded "w0 1048576
+w2 3145728" "$BIN/drv_loader" "${both[@]}" $looks use=$starts init alloc=a,1Mi alloc=b,2Mi fill=a,5 use=$other init \
+				alloc=x,1Mi free=a free=b use=$starts free=b alloc=c,3Mi byte=a,1
+			equal "$(grep -E '^(init|alloc|free)' <<<"$plain")" "init: 0
+alloc a: 0
+alloc b: 0
+init: 304
+alloc x: 3
+free a: 3
+free b: 3
+free b: 0
+alloc c: 0"
+		done
 	done
 }
 
-@test "two libcudas are loaded: what others find" {
+@test "two libcudas are loaded: what the second one made is attached, freed, held for others, and ends with its context" {
+	needs_sim
+	export GPUSHARE_LOG=$WORK/log
+	for backing in '' :vmm; do
+		rm -f "$WORK"/{up,go,freed,end,seen,bye}
+		GPUSHARE_SIM_MEMORY=8Mi start_named app "w%i$backing" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" use=c \
+			use=d init alloc=a,2Mi alloc=b,4Mi fill=a,5 touch="$WORK/up" await="$WORK/go" use=c free=a use=d free=a \
+			touch="$WORK/freed" await="$WORK/end" alloc=c,4Mi free=c primary=reset
+		await_file "$WORK/up"
+		begin other env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w0:must "$BIN/drv_linked" init alloc=x,2Mi byte=x,1 \
+			touch="$WORK/seen" await="$WORK/freed" byte=x,1 free=x touch="$WORK/bye"
+		touch "$WORK/go"
+		finish "$PID"
+		await_file "$WORK/bye"
+		equal "$(grep ^byte "$WORK/other.out" | uniq -c | tr -s ' ')" " 2 byte x: 12"
+		equal "$(names)" "w1 4194304"
+		touch "$WORK/end"
+		finish app
+		equal "$(sed -n '/^free/,$p' "$WORK/app.out")" "free a: 3
+free a: 0
+alloc c: 0
+free c: 0
+primary reset: 0"
+		equal "$(names)" ""
+	done
+	has "$(<"$WORK/log")" '"w0" is given back' # there was no room for c
+}
+
+@test "two libcudas are loaded: whoever finds the second one otherwise is served, too" {
 	needs_sim
 	old=$BUILD/sim/old/libcuda.so.1
-	# A runtime in another libcuda than the driver.
+	# A runtime uses cuGetProcAddress, before cuInit.
 	for kind in static shared; do
-		recorded "" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$old" use=d open=p,"$BIN/lib_rt_plugin_$kind.so" \
-			call=p,runtime_alloc call=p,runtime_free
-		has "$plain" "runtime_alloc: 0"
+		recorded "w0 4194304" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$old" use=d \
+			open=p,"$BIN/lib_rt_plugin_$kind.so" call=p,runtime_alloc
 	done
 	# A plug-in that is linked with libcuda.
 	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$old" use=d)
-	recorded "" "$BIN/drv_loader" "${script[@]}" call=p,plugin_init call=p,plugin_alloc call=p,plugin_free
+	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" call=p,plugin_init call=p,plugin_alloc
 	has "$plain" "plugin_alloc: 0"
 	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" init alloc=a,1Mi call=p,plugin_init call=p,plugin_alloc \
 		call=p,plugin_free fill=a,5 byte=a,1
@@ -152,10 +185,44 @@ owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shi
 	cp "$BIN/lib_stubs.so" "$WORK/stub/libcuda.so.1"
 	recorded "w0 1048576" "$BIN/drv_loader" open=s,"$WORK/stub/libcuda.so.1" call=s,cuMemAlloc_v2 call=s,cuGetProcAddress \
 		open=c,libcuda.so.1 use=c init alloc=a,1Mi fill=a,5 byte=a,1
+}
+
+@test "two libcudas are loaded: look-ups in either are hooked, and memory stays" {
+	needs_sim # one driver in the process
+	mkdir "$WORK/third"
+	cp "$BUILD/sim/libcuda.so.1" "$WORK/third"
+	script=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" open=e,"$WORK/third/libcuda.so.1")
+	three_ways "$BIN/drv_loader" "${script[@]}" both=c,d,10000 both=c,e,10000
+	equal "$(grep -c "both: the heap stays" <<<"$plain")" 2
+	export GPUSHARE_LOG=$WORK/log
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 \
+		owner=e,cuMemFree_v2 owner=e,cuMemAlloc_v2 owner=c,cuMemFree_v2
+	equal "$(grep ^owner <<<"$output")" "owner cuMemAlloc_v2: libgpushare_shim.so
+owner cuMemAlloc_v2: libgpushare_shim.so
+owner cuMemFree_v2: libcuda.so.1
+owner cuMemAlloc_v2: libcuda.so.1
+owner cuMemFree_v2: libgpushare_shim.so"
+	equal "$(grep -c "$WORK/third/libcuda.so.1" "$WORK/log")" 1
 	# The sanitizer reports what an unloaded library still held as a leak.
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || return 0
-	# If the driver is closed, the next one in which the program looks up a call is the driver.
-	recorded "w0 2097152" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$old" use=c close=c use=d init alloc=a,2Mi
+	# If one of the two hooked libcudas is closed, the shim hooks the next one in which the program looks up a name.
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 close=d \
+		owner=e,cuMemAlloc_v2
+	equal "$(grep -c '^owner cuMemAlloc_v2: libgpushare_shim.so' <<<"$output")" 3
+	recorded "w0 2097152" "$BIN/drv_loader" "${script[@]}" use=c use=d init close=d use=e init alloc=a,2Mi
+}
+
+@test "two libcudas are loaded: calls through either walk no loaded objects" {
+	needs_sim
+	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$BUILD/sim/old/libcuda.so.1" use=d init call=p,plugin_init)
+	for turn in 1 2; do # the first call of each finds out where it goes on to
+		script+=(call=default,walks_made alloc=a,1Mi free=a call=p,plugin_alloc call=p,plugin_free)
+	done
+	BEFORE=$BIN/lib_walks.so
+	run -0 named never:size=512Gi env LD_PRELOAD="$(preloads yes)" "$BIN/drv_loader" "${script[@]}" \
+		call=default,walks_made
+	equal "$(grep -c '^call plugin_alloc: 3' <<<"$output")" 2
+	equal "$(sed -n 's/^call walks_made: //p' <<<"$output" | tail -n 1)" 0
 }
 
 @test "calls after a dlclose of another library walk no loaded objects" {

@@ -86,6 +86,19 @@ has_size() {
 	done
 }
 
+@test "sync: through the second libcuda that a program loads, if that one is the driver" {
+	needs_sim
+	publishing sync w app "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" use=d use=c init \
+		alloc=x,1Mi stream=s go=s touch="$WORK/at1" await="$WORK/go1" use=d go=s use=c touch="$WORK/at2" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 1
+	step 2
+	equal "$(sequence w)" 1
+	end_program
+	equal "$(sed -n 's/^go s: //p' "$WORK/app.out")" "0
+3"
+}
+
 @test "sync: a wait that a stream capture refuses publishes nothing, and the capture ends as without us" {
 	script=(init alloc=x,1Mi stream=s go=s capture=s go=s endcapture=s)
 	plain=$("$BIN/drv_linked" "${script[@]}" 2>&1 </dev/null)

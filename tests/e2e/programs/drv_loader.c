@@ -5,6 +5,7 @@
  * counts. After use=H, the verbs of gpu_script.h call the driver functions found in H.
  */
 #include <link.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "drv_calls.h"
@@ -147,6 +148,22 @@ VERB(call, 2, 2)
 		printf("call %s: %d\n", argument[1], found());
 	else
 		printf("call %s: missing\n", argument[1]);
+}
+
+/* both=H,H,COUNT: COUNT look-ups in the two alternately; print whether the heap grows */
+VERB(both, 3, 3)
+{
+	void *handles[2] = {handle_of(argument[0]), handle_of(argument[1])};
+	size_t turns = script_number(argument[2]), before, grown;
+
+	for (int i = 0; i < 2; i++)
+		if (!dlsym(handles[i], "cuMemAlloc_v2"))
+			script_stop("no cuMemAlloc_v2");
+	before = mallinfo2().uordblks;
+	for (size_t i = 0; i < turns; i++)
+		dlsym(handles[i % 2], "cuMemAlloc_v2");
+	grown = mallinfo2().uordblks - before;
+	printf("both: %s\n", grown < turns ? "the heap stays" : "the heap grows");
 }
 
 static void use(void *(*find)(void *, const char *), void *handle)
