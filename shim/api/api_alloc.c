@@ -28,24 +28,25 @@ static cu_result alloc_blocks(const struct driver *driver, cu_deviceptr *pointer
 	return result;
 }
 
-static int alloc_plain(struct gpushare_session *session, const struct driver *driver,
-		       struct source *source, const char *name)
+static int alloc_plain(struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	size_t size = buffer->info.size;
 	cu_deviceptr pointer = 0;
 	cu_result result;
-	int status = device_enter(driver, source->context, &scope);
+	int status = device_enter(driver, buffer->context, &scope);
 
 	if (status)
 		return status;
-	result = alloc_blocks(driver, &pointer, source->size);
-	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session, false))
-		result = alloc_blocks(driver, &pointer, source->size);
+	result = alloc_blocks(driver, &pointer, size);
+	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(buffer->session, false))
+		result = alloc_blocks(driver, &pointer, size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
-				     "can't allocate %zu bytes on device %d for '%s'", source->size,
-				     source->device, name);
-	source->pointer = pointer;
+				     "can't allocate %zu bytes on device %d for '%s'", size,
+				     buffer->device, buffer->info.name);
+	buffer->pointer = pointer;
 	return GPUSHARE_OK;
 }
 
@@ -65,46 +66,46 @@ int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer
 }
 
 /* Make memory by cuMemCreate (or unified memory), map it, and export its descriptor. */
-static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
-		     struct source *source, const char *name)
+static int alloc_vmm(struct gpushare_buffer *buffer, int *out_fd)
 {
 	_device_scope_ struct device_scope scope = {NULL};
-	bool unified = source->backing == GPUSHARE_BACKING_HOST;
-	cu_device device = (cu_device)source->device;
-	const char *call;
+	const struct driver *driver = buffer->session->driver;
+	const char *call, *name = buffer->info.name;
+	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
+	cu_device device = (cu_device)buffer->device;
+	size_t size = buffer->info.size;
 	cu_result result;
-	int status = device_enter(driver, source->context, &scope);
+	int status = device_enter(driver, buffer->context, &scope);
 
 	if (!status)
-		status = device_uuid(driver, source->device, source->uuid);
+		status = device_uuid(driver, buffer->device, buffer->info.device_uuid);
 	if (status)
 		return status;
-	result = vmm_make(driver, source->size, device, unified, &source->mapping, &call);
-	if (result == CU_OUT_OF_MEMORY && !unified && session_deferred_empty(session, false))
-		result = vmm_make(driver, source->size, device, false, &source->mapping, &call);
+	result = vmm_make(driver, size, device, unified, &buffer->mapping, &call);
+	if (result == CU_OUT_OF_MEMORY && !unified &&
+	    session_deferred_empty(buffer->session, false))
+		result = vmm_make(driver, size, device, false, &buffer->mapping, &call);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"this driver or device %d can't make %s memory, which '%s' asks "
 				"for: %s is not supported",
-				source->device, unified ? "unified" : "mapped", name, call);
+				buffer->device, unified ? "unified" : "mapped", name, call);
 	if (result != CU_OK)
 		return api_fail_cuda(
-		    driver, result, call, "can't allocate %zu bytes on %s %d for '%s'",
-		    source->size, unified ? "the host of device" : "device", source->device, name);
+		    driver, result, call, "can't allocate %zu bytes on %s %d for '%s'", size,
+		    unified ? "the host of device" : "device", buffer->device, name);
 	if (!unified)
-		vmm_links_keep(&session->links, driver, device);
-	source->pointer = source->base = source->mapping.pointer;
-	source->base_size = source->mapping.size;
-	result = vmm_host_export(driver, &source->mapping, &source->fd);
+		vmm_links_keep(&buffer->session->links, driver, device);
+	buffer->pointer = buffer->mapping.pointer;
+	buffer->info.base_size = buffer->mapping.size;
+	result = vmm_host_export(driver, &buffer->mapping, out_fd);
 	if (result != CU_OK)
 		status = api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
 				       "no file descriptor for the memory of '%s'", name);
 	else if (unified)
-		status = unified_add(driver, source->context, &source->mapping, 0);
-	if (!status)
-		return GPUSHARE_OK;
-	source_finish(source);
-	vmm_unmap(driver, &source->mapping);
+		status = unified_add(driver, buffer->context, &buffer->mapping, 0);
+	if (status)
+		vmm_unmap(driver, &buffer->mapping);
 	return status;
 }
 
@@ -124,64 +125,51 @@ int alloc_unmap(const struct driver *driver, cu_context context, const struct vm
 	return GPUSHARE_OK;
 }
 
-/* Free the memory, but keep the error sentence of what failed before. */
-static void alloc_undo(const struct driver *driver, const struct source *source)
+static int alloc_new(struct gpushare_buffer *buffer)
 {
-	char why[API_SENTENCE_MAX];
-
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	if (source->backing == GPUSHARE_BACKING_HOST)
-		unified_drop(source->mapping.pointer);
-	else if (source->mapping.size)
-		alloc_unmap(driver, source->context, &source->mapping);
-	else
-		alloc_free(driver, source->context, source->pointer);
-	api_fail(GPUSHARE_OK, "%s", why);
-}
-
-static int alloc_new(struct gpushare_session *session, const struct driver *driver,
-		     const char *name, struct source *source, struct gpushare_buffer **out_buffer)
-{
-	bool vmm = backing_is_fd(source->backing);
-	struct gpushare_buffer *buffer;
-	int status = vmm ? alloc_vmm(session, driver, source, name)
-			 : alloc_plain(session, driver, source, name);
+	_cleanup_close_ int fd = -1;
+	bool vmm = backing_is_fd(buffer->info.backing);
+	int status = vmm ? alloc_vmm(buffer, &fd) : alloc_plain(buffer);
 
 	if (status)
 		return status;
-	if (vmm) {
-		status = share_enter(session, name, BUFFER_ALLOCATED, source, &buffer);
-		source_finish(source);
-	} else {
-		status = share_source(session, driver, name, BUFFER_ALLOCATED, source, &buffer);
-	}
+	if (!vmm)
+		status = share_export(buffer, &fd);
+	if (!status)
+		status = share_enter(buffer, fd);
 	if (status) {
-		alloc_undo(driver, source);
+		API_KEEP_SENTENCE;
+
+		mapping_close(buffer);
 		return status;
 	}
-	if (source->backing == GPUSHARE_BACKING_HOST)
-		used_rename(source->mapping.pointer, 0, buffer->info.generation);
-	*out_buffer = buffer;
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		used_rename(buffer->pointer, 0, buffer->info.generation);
 	return GPUSHARE_OK;
 }
 
 /* Become the owner of the kept buffer of that name, and map it at the address that the last owner
  * had, if it is free: pointers into the buffer stay valid. ADOPT_NONE: there is none, or it is of
  * another kind. */
-static int adopt(struct gpushare_buffer *buffer, unsigned int *out_readings)
+static int adopt(struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	_cleanup_close_ int fd = -1;
+	const struct driver *driver = buffer->session->driver;
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	gpushare_ShareReply answer;
 	const record *from = &answer.buffer;
 	struct vmm_wish wish = {.hold = true};
-	int status;
+	unsigned int readings;
+	int status = device_uuid(driver, buffer->device, buffer->info.device_uuid);
 
+	if (status)
+		return status;
+	buffer->info.base_size = buffer->info.size;
 	share_describe(buffer, &ask.verb.share);
 	ask.verb.share.adopt = true;
 	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, &answer,
-				     sizeof(answer), out_readings, -1, &fd);
+				     sizeof(answer), &readings, -1, &fd);
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	if (fd < 0 || !answer.adopted || !answer.has_buffer || from->size != buffer->info.size ||
@@ -193,35 +181,15 @@ static int adopt(struct gpushare_buffer *buffer, unsigned int *out_readings)
 	share_keep_rights(buffer);
 	if (from->address > from->base_offset)
 		wish.address = from->address - from->base_offset;
-	status = device_enter(buffer->session->driver, buffer->context, &scope);
+	status = device_enter(driver, buffer->context, &scope);
 	if (!status)
 		status = mapping_place(buffer, from, fd, &wish);
-	if (status) /* the registry keeps the buffer, for another adopter */
+	if (status) { /* the registry keeps the buffer, for another adopter */
 		session_tell_withdraw(buffer->session, &buffer->info);
-	return status;
-}
-
-/* ADOPT_NONE: there is nothing to adopt. */
-static int alloc_adopt(struct gpushare_session *session, const struct driver *driver,
-		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
-{
-	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	unsigned int readings;
-	int status = device_uuid(driver, source->device, source->uuid);
-
-	if (status)
 		return status;
-	source->base_size = source->size;
-	buffer = share_new(session, name, BUFFER_ALLOCATED, source);
-	if (!buffer)
-		return GPUSHARE_E_NO_MEMORY;
+	}
 	buffer->adopted = true;
-	status = adopt(buffer, &readings);
-	if (status)
-		return status;
-	session_add(session, buffer, readings);
-	*out_buffer = buffer;
-	buffer = NULL;
+	session_add(buffer->session, buffer, readings);
 	return GPUSHARE_OK;
 }
 
@@ -253,8 +221,7 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 {
 	API_CALL;
 	static const struct gpushare_alloc_options defaults = {.device = -1};
-	struct source source = {.size = size, .fd = -1};
-	const struct driver *driver;
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	int status = share_check(session, name, size, out_buffer);
 
 	if (!options)
@@ -262,29 +229,34 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 	if (!status)
 		status = alloc_check(name, options);
 	if (!status)
-		status = share_check_rights(name, options->mode, options->group, &source.rights);
+		status = share_new(session, name, BUFFER_ALLOCATED, options->mode, options->group,
+				   &buffer);
 	if (status)
 		return status;
-	driver = session_driver(session);
-	if (!driver)
+	if (!session_driver(session))
 		return GPUSHARE_E_NO_DRIVER;
 	session_deferred_sweep(session);
-	source.flags = options->flags & FLAGS_SENT;
-	source.ttl_s = options->ttl_s;
-	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED		    ? GPUSHARE_BACKING_HOST
-			 : options->flags & ~(uint32_t)GPUSHARE_FLAG_STAGED ? GPUSHARE_BACKING_VMM
-									    : GPUSHARE_BACKING_IPC;
-	status = device_choose(driver, options->device, &source.device);
+	buffer->info.size = size;
+	buffer->info.flags = options->flags & FLAGS_SENT;
+	buffer->info.ttl_s = options->ttl_s;
+	buffer->info.backing = options->flags & GPUSHARE_FLAG_UNIFIED ? GPUSHARE_BACKING_HOST
+			       : options->flags & ~(uint32_t)GPUSHARE_FLAG_STAGED
+				   ? GPUSHARE_BACKING_VMM
+				   : GPUSHARE_BACKING_IPC;
+	buffer->staged = options->flags & GPUSHARE_FLAG_STAGED;
+	status = device_choose(session->driver, options->device, &buffer->device);
 	if (!status)
-		status = device_retain(&session->devices, driver, source.device, &source.context);
+		status = device_retain(&session->devices, session->driver, buffer->device,
+				       &buffer->context);
+	if (!status)
+		status = options->adopt ? adopt(buffer) : ADOPT_NONE;
+	if (status == ADOPT_NONE)
+		status = alloc_new(buffer);
 	if (status)
 		return status;
-	if (options->adopt) {
-		status = alloc_adopt(session, driver, name, &source, out_buffer);
-		if (status != ADOPT_NONE)
-			return status;
-	}
-	return alloc_new(session, driver, name, &source, out_buffer);
+	*out_buffer = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
 }
 
 API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,

@@ -97,16 +97,16 @@ static int event_refused(const struct driver *driver, cu_result result, const ch
 	return api_fail_cuda(driver, result, call, "can't create an event for '%s'", name);
 }
 
-/* Create the event in the source's context; source->pointer becomes the CUevent. */
-static int event_make(const struct driver *driver, const char *name, unsigned int flags, bool kept,
-		      struct source *source)
+/* Create the event in the buffer's context. */
+static int event_make(struct gpushare_buffer *buffer, unsigned int flags, bool kept)
 {
 	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
 	const char *call = "cuEventCreate";
 	cu_ipc_event_handle handle;
 	cu_event event = NULL;
 	cu_result result;
-	int status = device_enter_relaxed(driver, source->context, &scope);
+	int status = device_enter_relaxed(driver, buffer->context, &scope);
 
 	if (status)
 		return status;
@@ -115,38 +115,38 @@ static int event_make(const struct driver *driver, const char *name, unsigned in
 		call = "cuIpcGetEventHandle";
 		result = driver->cuIpcGetEventHandle(&handle, event);
 	}
-	status = result == CU_OK ? event_add(driver, event, source->context, kept)
-				 : event_refused(driver, result, call, name);
+	status = result == CU_OK ? event_add(driver, event, buffer->context, kept)
+				 : event_refused(driver, result, call, buffer->info.name);
 	if (status) {
 		if (event)
 			driver->cuEventDestroy_v2(event);
 		return status;
 	}
-	_Static_assert(sizeof(handle) == sizeof(source->handle), "both travel as 64 bytes");
-	memcpy(&source->handle, &handle, sizeof(handle));
-	source->pointer = source->base = (uintptr_t)event;
+	_Static_assert(sizeof(handle) == sizeof(buffer->handle), "both travel as 64 bytes");
+	memcpy(&buffer->handle, &handle, sizeof(handle));
+	buffer->pointer = (uintptr_t)event;
 	return GPUSHARE_OK;
 }
 
-static int event_enter(struct gpushare_session *session, const char *name, unsigned int flags,
-		       struct source *source, struct gpushare_buffer **out_buffer)
+static int event_enter(struct gpushare_buffer *buffer, unsigned int flags)
 {
-	char why[API_SENTENCE_MAX];
+	struct gpushare_session *session = buffer->session;
 	bool kept;
-	int status = event_context(session, source->device, &source->context, &kept);
+	int status = event_context(session, buffer->device, &buffer->context, &kept);
 
 	if (!status)
-		status = device_uuid(session->driver, source->device, source->uuid);
+		status = device_uuid(session->driver, buffer->device, buffer->info.device_uuid);
 	if (!status)
-		status = event_make(session->driver, name, flags, kept, source);
+		status = event_make(buffer, flags, kept);
 	if (status)
 		return status;
-	status = share_enter(session, name, BUFFER_ALLOCATED, source, out_buffer);
-	if (!status)
-		return GPUSHARE_OK;
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	used_drop(source->pointer);
-	return api_fail(status, "%s", why);
+	status = share_enter(buffer, -1);
+	if (status) {
+		API_KEEP_SENTENCE;
+
+		used_drop(buffer->pointer);
+	}
+	return status;
 }
 
 API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
@@ -162,32 +162,36 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 					  struct gpushare_event **out_event)
 {
 	API_CALL;
-	struct source source = {.fd = -1, .backing = GPUSHARE_BACKING_EVENT};
-	struct gpushare_buffer *buffer = NULL;
-	const struct driver *driver;
+	static const struct gpushare_share_options defaults;
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	int status = event_check(session, name, out_event);
 
+	if (!options)
+		options = &defaults;
 	if (!status)
 		status = event_check_flags(name, flags);
-	if (!status && options && options->staged)
+	if (!status && options->staged)
 		status = api_fail(
 		    GPUSHARE_E_INVALID,
 		    "'%s': an event can't be staged, because it has no contents to fill in first",
 		    name);
-	if (!status && options)
-		status = share_check_rights(name, options->mode, options->group, &source.rights);
+	if (!status)
+		status = share_new(session, name, BUFFER_ALLOCATED, options->mode, options->group,
+				   &buffer);
 	if (status)
 		return status;
-	driver = session_driver(session);
-	if (!driver)
+	if (!session_driver(session))
 		return GPUSHARE_E_NO_DRIVER;
 	session_deferred_sweep(session);
-	status = device_choose(driver, device, &source.device);
+	buffer->info.backing = GPUSHARE_BACKING_EVENT;
+	status = device_choose(session->driver, device, &buffer->device);
 	if (!status)
-		status = event_enter(session, name, flags, &source, &buffer);
-	if (!status)
-		*out_event = (struct gpushare_event *)buffer;
-	return status;
+		status = event_enter(buffer, flags);
+	if (status)
+		return status;
+	*out_event = (struct gpushare_event *)buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
 }
 
 /* The device that the options choose; else the owner's GPU if it is visible, else any visible

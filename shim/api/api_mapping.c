@@ -250,11 +250,8 @@ int mapping_own(struct gpushare_buffer *buffer, uint64_t address)
 
 	buffer->kind = BUFFER_OWN;
 	buffer->pointer = address;
-	if (driver->cuPointerGetAttribute(&buffer->context, CU_ATTRIBUTE_CONTEXT, address) != CU_OK)
-		buffer->context = NULL;
-	if (buffer->context)
-		return GPUSHARE_OK;
-	return device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
+	return device_context_of(&buffer->session->devices, driver, address, buffer->device,
+				 &buffer->context);
 }
 
 int mapping_close(const struct gpushare_buffer *buffer)

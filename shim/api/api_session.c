@@ -226,32 +226,22 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 
 /* The driver can't export imported memory again, so its held descriptor is used, if there is one.
  * Memory of another process can be shared again only if it has the KEEP flag. */
-static int export_again(const struct gpushare_buffer *buffer, struct source *source)
+static int export_again(struct gpushare_buffer *copy, int *out_fd)
 {
-	bool kept = buffer->info.flags & GPUSHARE_FLAG_KEEP;
-	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
+	bool unified = copy->info.backing == GPUSHARE_BACKING_HOST;
 
-	*source = (struct source){
-	    .pointer = buffer->pointer,
-	    .size = buffer->info.size,
-	    .device = buffer->device,
-	    .context = buffer->context,
-	    .fd = -1,
-	};
-	if (!kept && !is_own(buffer))
+	if (!(copy->info.flags & GPUSHARE_FLAG_KEEP) && !is_own(copy))
 		return GPUSHARE_E_NOT_SHAREABLE;
-	source->handle = buffer->handle;
-	if (buffer_is_event(buffer))
+	if (buffer_is_event(copy))
 		return GPUSHARE_OK;
-	if (unified && !buffer->host_only)
-		vmm_host_export(buffer->session->driver, &buffer->mapping, &source->fd);
+	if (unified && !copy->host_only)
+		vmm_host_export(copy->session->driver, &copy->mapping, out_fd);
 	else
-		source->fd = held_open(buffer->mapping.held);
-	if (source->fd >= 0)
+		*out_fd = held_open(copy->mapping.held);
+	if (*out_fd >= 0)
 		return GPUSHARE_OK;
-	return !unified && is_own(buffer) && !buffer->mapping.held
-		   ? source_export(buffer->session->driver, source)
-		   : GPUSHARE_E_NOT_SHAREABLE;
+	return !unified && is_own(copy) && !copy->mapping.held ? share_export(copy, out_fd)
+							       : GPUSHARE_E_NOT_SHAREABLE;
 }
 
 static int ask_again(struct gpushare_session *session, const request *ask, int fd, int64_t until_ms,
@@ -306,29 +296,28 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	struct gpushare_session *session = resync->owner;
 	uint64_t generation = wanted->generation;
 	struct gpushare_buffer copy, now;
-	struct source source;
 	request ask = {.which_verb = gpushare_Request_share_tag};
+	gpushare_Share *share = &ask.verb.share;
+	_cleanup_close_ int fd = -1;
 	int status;
 
 	if (!copy_of(session, wanted->generation, &copy))
 		return true;
-	status = export_again(&copy, &source);
-	if (copy_of(session, wanted->generation, &now)) {
-		if (!is_own(&copy))
-			share_keep_rights(&copy);
-		share_describe(&copy, &ask.verb.share);
-		memcpy(ask.verb.share.handle, &source.handle, sizeof(ask.verb.share.handle));
-		ask.verb.share.again = wanted->anew ? 0 : wanted->generation;
-		ask.verb.share.orphan = !is_own(&copy);
-		if (ask.verb.share
-			.orphan) /* the flag may be left from an attach before gpushare_commit() */
-			ask.verb.share.buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
-		if (status == GPUSHARE_OK)
-			status = ask_again(session, &ask, source.fd, until_ms, &generation);
-		if (!status_is_unheard(status))
-			settle(session, &copy, status, generation);
-	}
-	source_finish(&source);
+	if (!is_own(&copy))
+		share_keep_rights(&copy);
+	share_describe(&copy, share);
+	share->again = wanted->anew ? 0 : wanted->generation;
+	share->orphan = !is_own(&copy);
+	if (share->orphan) /* the flag may be left from an attach before gpushare_commit() */
+		share->buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	status = export_again(&copy, &fd);
+	memcpy(share->handle, &copy.handle, sizeof(share->handle));
+	if (!copy_of(session, wanted->generation, &now))
+		return !status_is_unheard(status);
+	if (status == GPUSHARE_OK)
+		status = ask_again(session, &ask, fd, until_ms, &generation);
+	if (!status_is_unheard(status))
+		settle(session, &copy, status, generation);
 	return !status_is_unheard(status);
 }
 

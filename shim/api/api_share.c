@@ -21,55 +21,50 @@ static bool source_attribute_set(const struct driver *driver, cu_pointer_attribu
 }
 
 /* For an error message: the kind of memory for which the driver has refused an IPC handle. */
-static const char *source_kind(const struct driver *driver, const struct source *source)
+static const char *source_kind(const struct driver *driver, uint64_t pointer)
 {
 	unsigned int type = 0;
 
-	if (source_attribute_set(driver, CU_ATTRIBUTE_IS_MANAGED, source->pointer))
+	if (source_attribute_set(driver, CU_ATTRIBUTE_IS_MANAGED, pointer))
 		return "managed memory (cudaMallocManaged)";
-	if (source_attribute_set(driver, CU_ATTRIBUTE_MEMPOOL, source->pointer))
+	if (source_attribute_set(driver, CU_ATTRIBUTE_MEMPOOL, pointer))
 		return "stream-ordered memory (cudaMallocAsync)";
-	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, source->pointer) ==
-		CU_OK &&
+	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, pointer) == CU_OK &&
 	    type == CU_MEMORY_HOST)
 		return "host memory";
-	if (!source_attribute_set(driver, CU_ATTRIBUTE_CONTEXT, source->pointer))
+	if (!source_attribute_set(driver, CU_ATTRIBUTE_CONTEXT, pointer))
 		return "stream-ordered memory (cudaMallocAsync), or virtual memory";
 	return "memory that cudaMalloc did not make (stream-ordered or virtual)";
 }
 
-static int source_refuse(const struct driver *driver, const struct source *source)
+static int source_refuse(const struct gpushare_buffer *buffer)
 {
 	return api_fail(GPUSHARE_E_NOT_SHAREABLE,
 			"the memory at 0x%" PRIx64
 			" is %s, which has no CUDA IPC handle; allocate it "
 			"with cudaMalloc, cudaMallocPitch or gpushare_alloc()",
-			source->pointer, source_kind(driver, source));
+			buffer->pointer, source_kind(buffer->session->driver, buffer->pointer));
 }
 
 /* Find device and context from `pointer`. Memory without a context gets its device's primary
  * one. */
-static int source_locate(struct gpushare_session *session, const struct driver *driver,
-			 struct source *source)
+static int source_locate(struct gpushare_buffer *buffer)
 {
+	const struct driver *driver = buffer->session->driver;
 	cu_result result = driver->cuPointerGetAttribute(
-	    &source->device, CU_ATTRIBUTE_DEVICE_ORDINAL, source->pointer);
+	    &buffer->device, CU_ATTRIBUTE_DEVICE_ORDINAL, buffer->pointer);
 
 	if (result == CU_INVALID_VALUE)
 		return api_fail(GPUSHARE_E_NOT_SHAREABLE,
 				"CUDA does not know 0x%" PRIx64
 				" in this process: it is plain host memory, or "
 				"was freed; allocate with cudaMalloc or gpushare_alloc()",
-				source->pointer);
+				buffer->pointer);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuPointerGetAttribute",
-				     "can't find the GPU of 0x%" PRIx64, source->pointer);
-	if (driver->cuPointerGetAttribute(&source->context, CU_ATTRIBUTE_CONTEXT,
-					  source->pointer) != CU_OK)
-		source->context = NULL;
-	if (!source->context)
-		return device_retain(&session->devices, driver, source->device, &source->context);
-	return GPUSHARE_OK;
+				     "can't find the GPU of 0x%" PRIx64, buffer->pointer);
+	return device_context_of(&buffer->session->devices, driver, buffer->pointer, buffer->device,
+				 &buffer->context);
 }
 
 /* E_NOT_SHAREABLE if the memory was attached from another process: that process has to share it. */
@@ -90,110 +85,76 @@ static int source_check_foreign(struct gpushare_session *session, uint64_t point
 			pointer, name);
 }
 
-static int source_measure(const struct driver *driver, struct source *source)
+static int source_measure(struct gpushare_buffer *buffer)
 {
-	cu_result result =
-	    driver->cuMemGetAddressRange_v2(&source->base, &source->base_size, source->pointer);
-	uint64_t offset;
+	const struct driver *driver = buffer->session->driver;
+	struct gpushare_info *info = &buffer->info;
+	cu_deviceptr base = 0;
+	size_t size = 0;
+	cu_result result = driver->cuMemGetAddressRange_v2(&base, &size, buffer->pointer);
 
 	if (result == CU_INVALID_VALUE || result == CU_NOT_FOUND)
-		return source_refuse(driver, source);
+		return source_refuse(buffer);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
-				     "can't find the allocation of 0x%" PRIx64, source->pointer);
-	offset = source->pointer - source->base;
-	if (!span_fits(offset, source->size, source->base_size))
+				     "can't find the allocation of 0x%" PRIx64, buffer->pointer);
+	info->base_offset = buffer->pointer - base;
+	info->base_size = size;
+	if (!span_fits(info->base_offset, info->size, size))
 		return api_fail(GPUSHARE_E_RANGE,
-				"%zu bytes from offset %" PRIu64
+				"%" PRIu64 " bytes from offset %" PRIu64
 				" do not fit the allocation of %zu "
 				"bytes at 0x%llx",
-				source->size, offset, source->base_size, source->base);
+				info->size, info->base_offset, size, base);
 	return GPUSHARE_OK;
 }
 
 /* cuMemCreate memory has no IPC handle, but it may have a file descriptor. */
-static int source_export_fd(const struct driver *driver, struct source *source)
+static int source_export_fd(struct gpushare_buffer *buffer, int *out_fd)
 {
+	const struct driver *driver = buffer->session->driver;
 	bool mapped;
-	cu_result result = vmm_export_at(driver, source->pointer, &source->fd, &mapped);
+	cu_result result = vmm_export_at(driver, buffer->pointer, out_fd, &mapped);
 
 	if (result == CU_OK) {
-		source->backing = GPUSHARE_BACKING_VMM;
+		buffer->info.backing = GPUSHARE_BACKING_VMM;
 		return GPUSHARE_OK;
 	}
 	if (!mapped)
-		return source_refuse(driver, source);
+		return source_refuse(buffer);
 	if (result != CU_INVALID_VALUE && result != CU_NOT_SUPPORTED && result != CU_NOT_PERMITTED)
 		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
 				     "no file descriptor for the memory at 0x%" PRIx64,
-				     source->pointer);
+				     buffer->pointer);
 	return api_fail(GPUSHARE_E_NOT_SHAREABLE,
 			"the memory at 0x%" PRIx64 " is cuMemCreate memory without a POSIX file "
 			"descriptor handle; request one: requestedHandleTypes = "
 			"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
-			source->pointer);
+			buffer->pointer);
 }
 
-void source_finish(struct source *source)
-{
-	if (source->fd >= 0)
-		close(source->fd);
-	source->fd = -1;
-}
-
-int source_export(const struct driver *driver, struct source *source)
+int share_export(struct gpushare_buffer *buffer, int *out_fd)
 {
 	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
 	cu_result result;
-	int status = device_enter(driver, source->context, &scope);
+	int status = device_enter(driver, buffer->context, &scope);
 
 	if (!status)
-		status = source_measure(driver, source);
+		status = source_measure(buffer);
 	if (!status)
-		status = device_uuid(driver, source->device, source->uuid);
+		status = device_uuid(driver, buffer->device, buffer->info.device_uuid);
 	if (status)
 		return status;
-	source->backing = GPUSHARE_BACKING_IPC;
-	result = driver->cuIpcGetMemHandle(&source->handle, source->base);
+	buffer->info.backing = GPUSHARE_BACKING_IPC;
+	result =
+	    driver->cuIpcGetMemHandle(&buffer->handle, buffer->pointer - buffer->info.base_offset);
 	if (result == CU_INVALID_VALUE)
-		return source_export_fd(driver, source);
+		return source_export_fd(buffer, out_fd);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuIpcGetMemHandle",
-				     "no handle for the memory at 0x%" PRIx64, source->pointer);
+				     "no handle for the memory at 0x%" PRIx64, buffer->pointer);
 	return GPUSHARE_OK;
-}
-
-static void share_note(struct gpushare_buffer *buffer, const char *name,
-		       const struct source *source)
-{
-	struct gpushare_info *info = &buffer->info;
-	struct timespec now;
-	gpushare_Self self;
-	FILE *file = fopen("/proc/self/comm", "re");
-
-	client_self(&self);
-	memcpy(info->name, name, strlen(name) + 1);
-	info->size = source->size;
-	info->base_offset = source->pointer - source->base;
-	info->base_size = source->base_size;
-	memcpy(info->device_uuid, source->uuid, GPUSHARE_UUID_SIZE);
-	info->backing = source->backing;
-	info->isolated = query_isolated(info);
-	info->flags = source->flags;
-	info->ttl_s = source->ttl_s;
-	info->owner_alive = 1;
-	info->owner_uid = geteuid();
-	info->owner_gid = getegid();
-	info->mode = source->rights.mode ? source->rights.mode : 0600;
-	info->owner_pid = self.pid;
-	info->owner_started = self.started;
-	if (file) {
-		if (fgets(info->owner_command, sizeof(info->owner_command), file))
-			info->owner_command[strcspn(info->owner_command, "\n")] = '\0';
-		fclose(file);
-	}
-	clock_gettime(CLOCK_REALTIME, &now);
-	info->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void share_keep_rights(struct gpushare_buffer *buffer)
@@ -226,79 +187,29 @@ void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 	memcpy(share->group, buffer->rights.group, sizeof(share->group));
 }
 
-static int share_register(struct gpushare_session *session, const struct source *source,
-			  struct gpushare_buffer *buffer, unsigned int *out_readings)
+int share_enter(struct gpushare_buffer *buffer, int fd)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
+	struct gpushare_info *info = &buffer->info;
 	gpushare_ShareReply answer;
+	unsigned int readings;
 	int status;
 
+	info->isolated = query_isolated(info);
 	share_describe(buffer, &ask.verb.share);
-	if (!backing_is_fd(source->backing))
-		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
-	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, &answer,
-				     sizeof(answer), out_readings,
-				     backing_is_fd(source->backing) ? source->fd : -1, NULL);
+	if (!backing_is_fd(info->backing))
+		memcpy(ask.verb.share.handle, &buffer->handle, sizeof(ask.verb.share.handle));
+	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, &answer,
+				     sizeof(answer), &readings, fd, NULL);
 	if (status)
 		return status;
-	buffer->info.generation = answer.generation;
+	info->generation = answer.generation;
 	if (answer.mode) { /* 0: an older registry, which does not report it */
-		buffer->info.mode = answer.mode;
-		buffer->info.owner_gid = answer.owner_gid;
+		info->mode = answer.mode;
+		info->owner_gid = answer.owner_gid;
 	}
+	session_add(buffer->session, buffer, readings);
 	return GPUSHARE_OK;
-}
-
-struct gpushare_buffer *share_new(struct gpushare_session *session, const char *name,
-				  enum buffer_kind kind, const struct source *source)
-{
-	struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
-
-	if (!buffer) {
-		api_fail(GPUSHARE_E_NO_MEMORY, "out of host memory while sharing '%s'", name);
-		return NULL;
-	}
-	buffer->session = session;
-	buffer->kind = kind;
-	buffer->count = 1;
-	buffer->pointer = source->pointer;
-	buffer->device = source->device;
-	buffer->context = source->context;
-	buffer->mapping = source->mapping;
-	if (source->backing == GPUSHARE_BACKING_EVENT)
-		buffer->handle = source->handle;
-	buffer->rights = source->rights;
-	buffer->staged = source->flags & GPUSHARE_FLAG_STAGED;
-	share_note(buffer, name, source);
-	return buffer;
-}
-
-int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
-		const struct source *source, struct gpushare_buffer **out_buffer)
-{
-	_cleanup_free_ struct gpushare_buffer *buffer = share_new(session, name, kind, source);
-	unsigned int readings = 0;
-	int status = GPUSHARE_E_NO_MEMORY;
-
-	if (buffer)
-		status = share_register(session, source, buffer, &readings);
-	if (status)
-		return status;
-	session_add(session, buffer, readings);
-	*out_buffer = buffer;
-	buffer = NULL;
-	return GPUSHARE_OK;
-}
-
-int share_source(struct gpushare_session *session, const struct driver *driver, const char *name,
-		 enum buffer_kind kind, struct source *source, struct gpushare_buffer **out_buffer)
-{
-	int status = source_export(driver, source);
-
-	if (!status)
-		status = share_enter(session, name, kind, source, out_buffer);
-	source_finish(source);
-	return status;
 }
 
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
@@ -314,20 +225,57 @@ int share_check(const struct gpushare_session *session, const char *name, size_t
 	return status;
 }
 
-int share_check_rights(const char *name, uint32_t mode, const char *group,
-		       struct api_rights *out_rights)
+static int check_rights(const char *name, uint32_t mode, const char *group)
 {
-	*out_rights = (struct api_rights){.mode = mode};
 	if (mode & ~0666u)
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s': mode %04o is invalid; use only read and write bits, such as "
 				"0600, 0640 or 0666",
 				name, mode);
-	if (!group || !*group)
-		return GPUSHARE_OK;
-	if (strlen(group) >= sizeof(out_rights->group))
+	if (strlen(group) >= sizeof(((struct api_rights *)0)->group))
 		return api_fail(GPUSHARE_E_INVALID, "'%s': the group's name is too long", name);
-	strcpy(out_rights->group, group);
+	return GPUSHARE_OK;
+}
+
+int share_new(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+	      uint32_t mode, const char *group, struct gpushare_buffer **out_buffer)
+{
+	int status = check_rights(name, mode, group ? group : "");
+	struct gpushare_buffer *buffer;
+	struct gpushare_info *info;
+	struct timespec now;
+	gpushare_Self self;
+	FILE *file;
+
+	if (status)
+		return status;
+	buffer = calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "out of host memory while sharing '%s'",
+				name);
+	buffer->session = session;
+	buffer->kind = kind;
+	buffer->count = 1;
+	buffer->rights.mode = mode;
+	strcpy(buffer->rights.group, group ? group : "");
+	info = &buffer->info;
+	strcpy(info->name, name);
+	client_self(&self);
+	info->owner_alive = 1;
+	info->owner_uid = geteuid();
+	info->owner_gid = getegid();
+	info->mode = mode ? mode : 0600;
+	info->owner_pid = self.pid;
+	info->owner_started = self.started;
+	file = fopen("/proc/self/comm", "re");
+	if (file) {
+		if (fgets(info->owner_command, sizeof(info->owner_command), file))
+			info->owner_command[strcspn(info->owner_command, "\n")] = '\0';
+		fclose(file);
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	info->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	*out_buffer = buffer;
 	return GPUSHARE_OK;
 }
 
@@ -353,31 +301,41 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 {
 	API_CALL;
 	static const struct gpushare_share_options defaults;
-	struct source source = {.pointer = pointer, .size = size, .fd = -1};
-	const struct driver *driver;
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	_cleanup_close_ int fd = -1;
 	int status = share_check(session, name, size, out_buffer);
 
 	if (!options)
 		options = &defaults;
 	if (!status)
-		status = share_check_rights(name, options->mode, options->group, &source.rights);
+		status =
+		    share_new(session, name, BUFFER_SHARED, options->mode, options->group, &buffer);
 	if (!status && !pointer)
 		status = api_fail(GPUSHARE_E_INVALID, "the pointer to share as '%s' is NULL", name);
 	if (!status)
 		status = source_check_foreign(session, pointer);
 	if (status)
 		return status;
-	driver = session_driver(session);
-	if (!driver)
+	buffer->pointer = pointer;
+	buffer->info.size = size;
+	if (!session_driver(session))
 		return GPUSHARE_E_NO_DRIVER;
 	session_deferred_sweep(session);
-	status = source_locate(session, driver, &source);
+	status = source_locate(buffer);
 	if (status)
 		return status;
-	source.flags = share_inherited(session, pointer);
+	buffer->info.flags = share_inherited(session, pointer);
+	buffer->staged = options->staged;
 	if (options->staged)
-		source.flags |= GPUSHARE_FLAG_STAGED;
-	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
+		buffer->info.flags |= GPUSHARE_FLAG_STAGED;
+	status = share_export(buffer, &fd);
+	if (!status)
+		status = share_enter(buffer, fd);
+	if (status)
+		return status;
+	*out_buffer = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
 }
 
 API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,

@@ -36,6 +36,19 @@ int api_fail_cuda(const struct driver *driver, cu_result result, const char *cal
 			driver_error_name(driver, result));
 }
 
+struct api_kept api_keep(void)
+{
+	struct api_kept kept;
+
+	memcpy(kept.sentence, sentence, sizeof(sentence));
+	return kept;
+}
+
+void api_unkeep(const struct api_kept *kept)
+{
+	memcpy(sentence, kept->sentence, sizeof(sentence));
+}
+
 int api_check_name(const char *name)
 {
 	const char *fault = name ? name_fault(name) : "it is NULL";

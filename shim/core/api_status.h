@@ -48,6 +48,15 @@ int api_fail(int status, const char *format, ...) __attribute__((format(printf, 
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* At the end of this scope, the sentence is again what it was here. */
+#define API_KEEP_SENTENCE \
+	struct api_kept api_kept_ __attribute__((cleanup(api_unkeep), unused)) = api_keep()
+struct api_kept {
+	char sentence[API_SENTENCE_MAX];
+};
+struct api_kept api_keep(void);
+void api_unkeep(const struct api_kept *kept);
+
 /* GPUSHARE_OK, or E_NAME with a sentence that says what is wrong. */
 int api_check_name(const char *name);
 

@@ -200,6 +200,15 @@ int device_retain(struct devices *devices, const struct driver *driver, int ordi
 	return GPUSHARE_OK;
 }
 
+int device_context_of(struct devices *devices, const struct driver *driver, uint64_t pointer,
+		      int ordinal, cu_context *out_context)
+{
+	if (driver->cuPointerGetAttribute(out_context, CU_ATTRIBUTE_CONTEXT, pointer) == CU_OK &&
+	    *out_context)
+		return GPUSHARE_OK;
+	return device_retain(devices, driver, ordinal, out_context);
+}
+
 bool device_retains(struct devices *devices, cu_context context)
 {
 	bool found = false;
