@@ -394,7 +394,6 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 	    .take = attach_end,
 	    .user = &all,
 	};
-	char why[API_SENTENCE_MAX];
 	int status;
 
 	if (count > 1 && !(more = calloc(count, sizeof(*more))))
@@ -408,11 +407,12 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 				       : 0;
 	status = session_ask_many(session, &many, count);
 	if (status) {
-		snprintf(why, sizeof(why), "%s", gpushare_explain());
+		API_KEEP_SENTENCE;
+
 		for (size_t i = 0; i < count; i++)
 			if (all.each[i].buffer)
 				session_end_attached(all.each[i].buffer);
-		return api_fail(status, "%s", why);
+		return status;
 	}
 	for (size_t i = 0; i < count; i++) {
 		out_buffers[i] = all.each[i].buffer;

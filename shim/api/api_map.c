@@ -68,17 +68,12 @@ static int claim(const char *name)
 	    name, whose);
 }
 
-static uint64_t base_of(const struct gpushare_buffer *buffer)
-{
-	return buffer->pointer - buffer->info.base_offset;
-}
-
 /* Whether the view is where a map of the buffer has to be: unified memory has one address, except
  * for a host_only buffer. */
 static bool lies_well(const struct map_view *view, const struct gpushare_buffer *buffer)
 {
 	return buffer->info.backing != GPUSHARE_BACKING_HOST || buffer->host_only ||
-	       base_of(buffer) == (uintptr_t)view->memory.address;
+	       buffer_base(buffer) == (uintptr_t)view->memory.address;
 }
 
 static bool is_of(const struct map_view *view, const struct gpushare_buffer *buffer)
@@ -150,18 +145,19 @@ static int settle(const struct map_source *source, const struct map_memory *memo
 /* If one backend succeeds, discard the error sentences of those that failed before. */
 static int open_memory(const struct map_source *source, const char *name, struct map_memory *out)
 {
-	char before[API_SENTENCE_MAX];
+	const struct api_kept before = api_keep();
 	int status = GPUSHARE_E_NOT_SUPPORTED;
 
-	snprintf(before, sizeof(before), "%s", gpushare_explain());
 	for (size_t i = 0; status && i < sizeof(backends) / sizeof(*backends); i++) {
 		*out = (struct map_memory){.backend = backends[i], .size = source->size};
 		status = backends[i]->open(source, out);
 		if (!status)
 			status = settle(source, out);
 	}
-	if (!status)
-		return api_fail(GPUSHARE_OK, "%s", before);
+	if (!status) {
+		api_unkeep(&before);
+		return GPUSHARE_OK;
+	}
 	return api_fail(
 	    status,
 	    "'%s' can't be mapped for the CPU: %s; if CUDA works, use gpushare_mirror_open()", name,
@@ -185,7 +181,7 @@ static int open_device(const struct gpushare_buffer *buffer, struct map_memory *
 		source.driver = buffer->session->driver;
 		source.context = buffer->context;
 		source.device = buffer->device;
-		source.pointer = buffer->pointer - buffer->info.base_offset;
+		source.pointer = buffer_base(buffer);
 	}
 	return open_memory(&source, buffer->info.name, out);
 }
@@ -207,7 +203,8 @@ static const struct map_backend map_host = {
 static int open_file(const struct gpushare_buffer *buffer, struct map_memory *memory)
 {
 	_cleanup_close_ int fd = held_open(buffer->mapping.held);
-	uint64_t size = memory->size;
+	uint64_t size = memory->size, offset = buffer->info.base_offset;
+	uint64_t elsewhere = buffer->address > offset ? buffer->address - offset : 0;
 
 	if (fd < 0)
 		return api_fail(
@@ -215,8 +212,8 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 		    "'%s' can't be mapped for the CPU: this process has closed the file "
 		    "descriptor that the library held for the memory",
 		    buffer->info.name);
-	memory->address = vmm_host_map_file(fd, size, buffer->elsewhere, buffer->read_only);
-	if (!memory->address && buffer->elsewhere)
+	memory->address = vmm_host_map_file(fd, size, elsewhere, buffer->read_only);
+	if (!memory->address && elsewhere)
 		memory->address = vmm_host_map_file(fd, size, 0, buffer->read_only);
 	memory->owner = memory->address; /* host_close() unmaps it */
 	if (memory->address)
@@ -238,9 +235,9 @@ static int open_unified(const struct gpushare_buffer *buffer, struct map_memory 
 	};
 	if (buffer->host_only)
 		return open_file(buffer, out_memory);
-	out_memory->address = (void *)(uintptr_t)base_of(buffer);
-	if (used_take(base_of(buffer), buffer->info.generation, &used))
-		out_memory->handle = base_of(buffer);
+	out_memory->address = (void *)(uintptr_t)buffer_base(buffer);
+	if (used_take(buffer_base(buffer), buffer->info.generation, &used))
+		out_memory->handle = buffer_base(buffer);
 	return GPUSHARE_OK;
 }
 

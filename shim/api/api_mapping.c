@@ -102,7 +102,7 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 		driver->cuIpcCloseMemHandle(opened);
 		return status;
 	}
-	buffer->opened = opened;
+	buffer->pointer = opened + answer->buffer.base_offset;
 	return GPUSHARE_OK;
 }
 
@@ -176,17 +176,13 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const struct attach
 	    .read_only = mapping_is_read_only(&answer->reply),
 	    .hold = true, /* for gpushare_map(), and for a registry that lost the descriptor */
 	};
-	int status;
 
 	if (options->same_address && !known)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"the address of '%s' in its owner's process is unknown",
 				from->name);
-	status = answer->fd < 0 ? mapping_missing_fd(from)
-				: mapping_place(buffer, from, answer->fd, &wish);
-	if (!status)
-		buffer->opened = buffer->mapping.pointer;
-	return status;
+	return answer->fd < 0 ? mapping_missing_fd(from)
+			      : mapping_place(buffer, from, answer->fd, &wish);
 }
 
 int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
@@ -204,11 +200,9 @@ int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *ans
 	if (!status)
 		status = backing_is_fd(from->backing) ? mapping_import_fd(buffer, answer, options)
 						      : mapping_import(buffer, &answer->reply);
-	if (status)
-		return status;
-	buffer->kind = BUFFER_ATTACHED;
-	buffer->pointer = buffer->opened + from->base_offset;
-	return GPUSHARE_OK;
+	if (!status)
+		buffer->kind = BUFFER_ATTACHED;
+	return status;
 }
 
 int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer *answer)
@@ -233,8 +227,6 @@ int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer
 				"(cuMemCreate at a NUMA node), which only CUDA can map; "
 				"attach it without host_only",
 				from->name);
-	if (from->backing == GPUSHARE_BACKING_HOST && from->address > from->base_offset)
-		buffer->elsewhere = from->address - from->base_offset;
 	buffer->mapping.held = held_keep(answer->fd);
 	return buffer->mapping.held
 		   ? GPUSHARE_OK
@@ -277,7 +269,7 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
-	result = driver->cuIpcCloseMemHandle(buffer->opened);
+	result = driver->cuIpcCloseMemHandle(buffer_base(buffer));
 	return result == CU_OK ? GPUSHARE_OK
 			       : api_fail_cuda(driver, result, "cuIpcCloseMemHandle",
 					       "'%s' can't be unmapped", buffer->info.name);

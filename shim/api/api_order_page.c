@@ -516,14 +516,12 @@ static void leave_unsynced(struct gpushare_session *session)
 void session_order_again(struct gpushare_session *session)
 {
 	struct ordering *ordering = take_unsynced(session, false);
-	char why[API_SENTENCE_MAX];
 
 	if (!ordering)
 		return;
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	API_KEEP_SENTENCE;
 	while (ordering && tell_again(ordering))
 		ordering = take_unsynced(session, true);
 	if (ordering)
 		leave_unsynced(session);
-	api_fail(GPUSHARE_OK, "%s", why);
 }

@@ -176,7 +176,6 @@ static int share_all(struct parts *all, size_t count)
 	    .take = take,
 	    .user = all,
 	};
-	char why[API_SENTENCE_MAX];
 	int status = GPUSHARE_OK;
 
 	for (size_t i = 0; !status && i < count; i++) {
@@ -187,11 +186,12 @@ static int share_all(struct parts *all, size_t count)
 	}
 	if (!status)
 		status = session_ask_many(all->whole->session, &many, count);
-	if (!status)
-		return GPUSHARE_OK;
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	end_made(all, count);
-	return api_fail(status, "%s", why);
+	if (status) {
+		API_KEEP_SENTENCE;
+
+		end_made(all, count);
+	}
+	return status;
 }
 
 API_PUBLIC int gpushare_share_parts(struct gpushare_buffer *buffer,

@@ -328,24 +328,15 @@ static const struct resync_calls session_resync_calls = {
     .share = share,
 };
 
-/* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
- * unchanged afterwards. The caller holds no lock. */
-static void share_wanted(struct gpushare_session *session, int64_t until_ms)
-{
-	char why[API_SENTENCE_MAX];
-
-	if (!resync_wants(&session->resync))
-		return;
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	resync_share(&session->resync, until_ms, session->timeout_ms);
-	api_fail(GPUSHARE_OK, "%s", why);
-}
-
-/* Give the client back, and do what the registry has asked for. */
+/* Give the client back. Until `until_ms`, share again the buffers that the registry asked for. */
 static void leave(struct gpushare_session *session, int64_t until_ms)
 {
 	session_give_client(session);
-	share_wanted(session, until_ms);
+	if (resync_wants(&session->resync)) {
+		API_KEEP_SENTENCE;
+
+		resync_share(&session->resync, until_ms, session->timeout_ms);
+	}
 	session_order_again(session);
 }
 

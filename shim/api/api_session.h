@@ -62,15 +62,12 @@ struct gpushare_buffer {
 	const struct gpushare_buffer *whole;
 	bool has_parts; /* some buffer may have this one as its `whole` */
 	uint64_t pointer;
-	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
 	/* Freed, or not shared again after a registry's restart: resync leaves it out. */
 	bool lost;
 	/* Only of memory that was mapped from a descriptor, or made so that it can be exported as
 	 * one; else its size is 0. host_only: only `held` is set. */
 	struct vmm_mapping mapping;
-	/* host_only and unified: the allocation's address in processes with CUDA; 0: not known. */
-	uint64_t elsewhere;
 	struct map_view *view; /* host_only: the mapping for copies; NULL until the first copy */
 	bool read_only, adopted, host_only;
 	bool asked_read_only;		     /* the attach asked for read_only */
@@ -164,6 +161,12 @@ static inline bool status_is_unheard(int status)
 static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
 {
 	return buffer->info.backing == GPUSHARE_BACKING_EVENT;
+}
+
+/* Where its allocation begins in this process. */
+static inline uint64_t buffer_base(const struct gpushare_buffer *buffer)
+{
+	return buffer->pointer - buffer->info.base_offset;
 }
 
 /* Free the struct and what this process keeps for it, without telling the registry. Allowed in a

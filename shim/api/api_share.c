@@ -74,8 +74,9 @@ static int source_check_foreign(struct gpushare_session *session, uint64_t point
 
 	session_lock(session);
 	for (struct gpushare_buffer *seen = session->buffers; seen && !*name; seen = seen->next)
-		if (seen->kind == BUFFER_ATTACHED && !seen->host_only && pointer >= seen->opened &&
-		    pointer - seen->opened < seen->info.base_size)
+		if (seen->kind == BUFFER_ATTACHED && !seen->host_only &&
+		    pointer >= buffer_base(seen) &&
+		    pointer - buffer_base(seen) < seen->info.base_size)
 			memcpy(name, seen->info.name, sizeof(name));
 	pthread_mutex_unlock(&session->lock);
 	if (!*name)
