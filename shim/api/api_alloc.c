@@ -154,13 +154,13 @@ static int alloc_new(struct gpushare_buffer *buffer)
 static int adopt(struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
-	_cleanup_close_ int fd = -1;
 	const struct driver *driver = buffer->session->driver;
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	gpushare_ShareReply answer;
 	const record *from = &answer.buffer;
 	struct vmm_wish wish = {.hold = true};
-	unsigned int readings;
+	_cleanup_close_ int fd = -1;
+	struct session_answer got;
 	int status = device_uuid(driver, buffer->device, buffer->info.device_uuid);
 
 	if (status)
@@ -168,10 +168,10 @@ static int adopt(struct gpushare_buffer *buffer)
 	buffer->info.base_size = buffer->info.size;
 	share_describe(buffer, &ask.verb.share);
 	ask.verb.share.adopt = true;
-	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, &answer,
-				     sizeof(answer), &readings, -1, &fd);
+	status = session_ask_passing(buffer->session, &ask, BODY(share, &answer), -1, &got);
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
+	fd = got.fd;
 	if (fd < 0 || !answer.adopted || !answer.has_buffer || from->size != buffer->info.size ||
 	    !span_fits(from->base_offset, from->size, from->base_size))
 		return api_fail(GPUSHARE_E_PROTOCOL,
@@ -189,7 +189,7 @@ static int adopt(struct gpushare_buffer *buffer)
 		return status;
 	}
 	buffer->adopted = true;
-	session_add(buffer->session, buffer, readings);
+	session_add(buffer->session, buffer, got.readings);
 	return GPUSHARE_OK;
 }
 

@@ -23,9 +23,9 @@ struct attaching {
 	const char *const *names;
 	const struct attach_way *way;
 	struct attaching_one *each;
-	int64_t deadline_ms;	    /* of way->wait_ms */
-	gpushare_AttachReply reply; /* to the current name */
-	bool failed;		    /* one was not attached */
+	int64_t deadline_ms;	     /* of way->wait_ms */
+	struct attach_answer answer; /* for the current name */
+	bool failed;		     /* one was not attached */
 };
 
 /* `fetch`: fetch the page of counts if there is none. */
@@ -267,7 +267,7 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 	session_lock(session);
 	seen = attach_seen(session, from, way->options, &misplaced);
 	attached = session->attached;
-	resync_check(&session->resync, answer->readings);
+	resync_check(&session->resync, answer->got.readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
 		return attach_misplaced(from);
@@ -277,7 +277,7 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 	}
 	status = way->make(session, answer, way->make_options, &seen);
 	return status ? status
-		      : attach_publish(seen, from, way->options, answer->readings, attached,
+		      : attach_publish(seen, from, way->options, answer->got.readings, attached,
 				       out_buffer);
 }
 
@@ -286,7 +286,7 @@ static void attach_undo(struct gpushare_session *session, const struct attach_an
 	struct gpushare_info info;
 
 	query_info(&answer->reply.buffer, &info);
-	session_tell_detach(session, &info, answer->readings);
+	session_tell_detach(session, &info, answer->got.readings);
 }
 
 static void attach_request(const char *name, enum attach_kind kind, request *out_request)
@@ -297,25 +297,21 @@ static void attach_request(const char *name, enum attach_kind kind, request *out
 	out_request->verb.attach.read_only = kind == ATTACH_READ_ONLY;
 }
 
-static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
-		      struct attach_answer *out_answer)
+static int attach_ask(struct attaching *all, const char *name)
 {
 	request ask;
 
-	attach_request(name, kind, &ask);
-	out_answer->fd = -1;
-	return session_ask_passing(session, &ask, gpushare_Reply_attach_tag, &out_answer->reply,
-				   sizeof(out_answer->reply), &out_answer->readings, -1,
-				   &out_answer->fd);
+	attach_request(name, all->way->kind, &ask);
+	return session_ask_passing(all->session, &ask, BODY(attach, &all->answer.reply), -1,
+				   &all->answer.got);
 }
 
 /* Wait for a name that was not found. Between the wait's end and the attach, the name may be
  * withdrawn and the registry may be replaced: then wait again. Wait again also if too many requests
  * wait at the registry. */
-static int attach_await(const struct attaching *all, const char *name,
-			struct attach_answer *out_answer)
+static int attach_await(struct attaching *all, const char *name)
 {
-	struct gpushare_session *session = all->session;
+	const struct gpushare_session *session = all->session;
 	const struct client_options options = {
 	    .directory = session->client->directory,
 	    .who = "api wait",
@@ -334,7 +330,7 @@ static int attach_await(const struct attaching *all, const char *name,
 					   sizeof(why));
 		api_excuse(api_waited_ms); /* the wait has a limit of its own */
 		status = !status || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_LIMIT
-			     ? attach_ask(session, name, all->way->kind, out_answer)
+			     ? attach_ask(all, name)
 			     : api_fail(status, "%s", why);
 	}
 	return status;
@@ -360,19 +356,18 @@ static int attach_end(void *user, size_t index, const struct session_answer *got
 {
 	struct attaching *all = user;
 	struct attaching_one *one = &all->each[index];
-	struct attach_answer answer = {.fd = got->fd, .readings = got->readings};
+	struct attach_answer *answer = &all->answer;
 	int status = got->status;
 
-	if (!status)
-		answer.reply = all->reply;
-	else if (status == GPUSHARE_E_NOT_FOUND && all->way->wait_ms && !all->failed)
-		status = attach_await(all, all->names[index], &answer);
+	answer->got = *got;
+	if (status == GPUSHARE_E_NOT_FOUND && all->way->wait_ms && !all->failed)
+		status = attach_await(all, all->names[index]);
 	if (!status) {
 		status = all->failed ? GPUSHARE_E_CANCELLED /* an earlier name failed */
-				     : answered(all->session, &answer, all->way, &one->buffer);
-		fds_close(&answer.fd, answer.fd >= 0);
+				     : answered(all->session, answer, all->way, &one->buffer);
+		fds_close(&answer->got.fd, answer->got.fd >= 0);
 		if (status)
-			attach_undo(all->session, &answer);
+			attach_undo(all->session, answer);
 		else
 			attach_remember(one);
 	}
@@ -387,9 +382,7 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 	_cleanup_free_ struct attaching_one *more = NULL;
 	struct attaching all;
 	const struct session_many many = {
-	    .body = gpushare_Reply_attach_tag,
-	    .out_body = &all.reply,
-	    .body_size = sizeof(all.reply),
+	    .body = BODY(attach, &all.answer.reply),
 	    .make = attach_begin,
 	    .take = attach_end,
 	    .user = &all,

@@ -14,8 +14,7 @@ static int ask_left(void *user, uint64_t generations[DEFERRED_MAX], size_t *coun
 
 	memcpy(ask.verb.deferred.generations, generations, *count * sizeof(*generations));
 	ask.verb.deferred.generations_count = (pb_size_t)*count;
-	status =
-	    session_tell_of(user, &ask, NULL, gpushare_Reply_deferred_tag, &left, sizeof(left));
+	status = session_tell_of(user, &ask, NULL, BODY(deferred, &left));
 	if (status)
 		return status;
 	*count = left.generations_count;
@@ -100,8 +99,7 @@ bool session_deferred_leave(struct gpushare_session *session, const struct gpush
 	ask.verb.withdraw.deferred = true;
 	ask.verb.withdraw.generation = buffer->info.generation;
 	memcpy(ask.verb.withdraw.name, buffer->info.name, sizeof(buffer->info.name));
-	status = session_tell_of(session, &ask, NULL, gpushare_Reply_withdraw_tag, &answer,
-				 sizeof(answer));
+	status = session_tell_of(session, &ask, NULL, BODY(withdraw, &answer));
 	return status == GPUSHARE_E_NOT_READY || status == GPUSHARE_E_TIMED_OUT ||
 	       (!status && answer.deferred);
 }

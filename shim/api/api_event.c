@@ -490,8 +490,7 @@ static bool owner_is_gone(struct gpushare_buffer *buffer)
 		return false;
 	memcpy(lookup->name, buffer->info.name, sizeof(lookup->name));
 	lookup->generation = buffer->info.generation;
-	status = session_ask(buffer->session, &question, gpushare_Reply_lookup_tag, &answer,
-			     sizeof(answer));
+	status = session_ask(buffer->session, &question, BODY(lookup, &answer));
 	if (status != GPUSHARE_E_NOT_FOUND)
 		remember(buffer, status, change, is_known);
 	return status == GPUSHARE_E_NOT_FOUND;

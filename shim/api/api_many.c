@@ -110,8 +110,7 @@ static bool receive(struct asking *asking, const struct ahead *ahead, struct ses
 	api_excuse(asking->pipeline->waited ? api_waited_ms : ahead->waited_ms);
 	answer->status = got->status;
 	if (!got->status)
-		answer->status =
-		    session_read_answer(session, got, many->body, many->out_body, many->body_size);
+		answer->status = session_read_answer(session, got, many->body);
 	else
 		api_fail(got->status, "%s",
 			 *got->message ? got->message : status_text(got->status));
@@ -129,9 +128,7 @@ static bool ask_alone(struct asking *asking, size_t index, struct session_answer
 
 	if (!many->make(many->user, index, &asking->ask))
 		return false;
-	answer->status =
-	    session_ask_passing(asking->session, &asking->ask, many->body, many->out_body,
-				many->body_size, &answer->readings, -1, &answer->fd);
+	session_ask_passing(asking->session, &asking->ask, many->body, -1, answer);
 	return true;
 }
 

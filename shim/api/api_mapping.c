@@ -181,8 +181,8 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const struct attach
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"the address of '%s' in its owner's process is unknown",
 				from->name);
-	return answer->fd < 0 ? mapping_missing_fd(from)
-			      : mapping_place(buffer, from, answer->fd, &wish);
+	return answer->got.fd < 0 ? mapping_missing_fd(from)
+				  : mapping_place(buffer, from, answer->got.fd, &wish);
 }
 
 int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
@@ -218,16 +218,16 @@ int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer
 	buffer->host_only = true;
 	buffer->device = -1;
 	buffer->read_only = mapping_is_read_only(&answer->reply);
-	if (answer->fd < 0)
+	if (answer->got.fd < 0)
 		return mapping_missing_fd(from);
 	if (from->backing == GPUSHARE_BACKING_HOST &&
-	    !vmm_host_is_file(answer->fd, from->base_size))
+	    !vmm_host_is_file(answer->got.fd, from->base_size))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is unified memory that its owner's CUDA driver made "
 				"(cuMemCreate at a NUMA node), which only CUDA can map; "
 				"attach it without host_only",
 				from->name);
-	buffer->mapping.held = held_keep(answer->fd);
+	buffer->mapping.held = held_keep(answer->got.fd);
 	return buffer->mapping.held
 		   ? GPUSHARE_OK
 		   : api_fail(GPUSHARE_E_LIMIT,

@@ -76,16 +76,18 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
-	unsigned int readings;
-	bool early;
+	struct session_answer got;
 	int status;
 
 	ask.verb.order = *order;
-	status = session_ask_early(session, &ask, gpushare_Reply_order_tag, out_answer,
-				   sizeof(*out_answer), &readings, fd, out_fd, &early);
+	status = session_ask_passing(session, &ask, BODY(order, out_answer), fd, &got);
+	if (out_fd)
+		*out_fd = got.fd;
+	else
+		fds_close(&got.fd, got.fd >= 0);
 	if (status != GPUSHARE_E_NOT_FOUND)
 		return status;
-	if (!early)
+	if (!got.early)
 		return GPUSHARE_E_OWNER_GONE;
 	return api_fail(GPUSHARE_E_TIMED_OUT,
 			"the registry was restarted, and this process has not shared '%s' with it "
@@ -189,7 +191,7 @@ static int tell_leave(struct ordering *ordering)
 	pthread_mutex_unlock(&session->lock);
 	if (!leaving)
 		return GPUSHARE_OK;
-	status = session_ask(session, &tell, 0, NULL, 0);
+	status = session_ask(session, &tell, NO_BODY);
 	if (status_is_unheard(status))
 		return status;
 	session_lock(session);

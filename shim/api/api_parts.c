@@ -169,9 +169,7 @@ static void end_made(struct parts *all, size_t count)
 static int share_all(struct parts *all, size_t count)
 {
 	const struct session_many many = {
-	    .body = gpushare_Reply_share_tag,
-	    .out_body = &all->answer,
-	    .body_size = sizeof(all->answer),
+	    .body = BODY(share, &all->answer),
 	    .make = make,
 	    .take = take,
 	    .user = all,

@@ -65,7 +65,7 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 	if (status)
 		return status;
 	memcpy(ask.verb.withdraw.name, name, strlen(name) + 1);
-	return session_ask(session, &ask, 0, NULL, 0);
+	return session_ask(session, &ask, NO_BODY);
 }
 
 /* Look the name up in the registry's index page, without a request. */
@@ -89,7 +89,7 @@ static int query_look_up(struct gpushare_session *session, const char *name, rec
 	if (status || is_there)
 		return status;
 	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
-	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	status = session_ask(session, &ask, BODY(lookup, &answer));
 	if (!status)
 		*out_found = answer.buffer;
 	if (session_try_client(session, session_deadline(session))) {
@@ -212,7 +212,7 @@ API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
 	if (status)
 		return status;
 	memcpy(ask.verb.tag.name, name, strlen(name) + 1);
-	return session_ask(session, &ask, 0, NULL, 0);
+	return session_ask(session, &ask, NO_BODY);
 }
 
 API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags,
@@ -229,8 +229,7 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 	if (status)
 		return status;
 	memcpy(ask.verb.lookup.name, buffer->info.name, sizeof(buffer->info.name));
-	status =
-	    session_ask(buffer->session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	status = session_ask(buffer->session, &ask, BODY(lookup, &answer));
 	if (status)
 		return status;
 	if (answer.buffer.generation != buffer->info.generation)
@@ -294,8 +293,7 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 	memcpy(ask.verb.holders.name, name, strlen(name) + 1);
 	ask.verb.holders.generation = generation;
 	do {
-		status =
-		    session_ask(session, &ask, gpushare_Reply_holders_tag, page, sizeof(*page));
+		status = session_ask(session, &ask, BODY(holders, page));
 		if (!status)
 			status = holders_page(page, name, &ask.verb.holders.after, visit, user);
 	} while (!status && page->more);
@@ -313,8 +311,7 @@ static bool goes_on(const gpushare_List *list, const gpushare_ListReply *page)
 static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
 {
 	gpushare_List *list = &ask->verb.list;
-	int status =
-	    session_ask(session, ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page));
+	int status = session_ask(session, ask, BODY(list, out_page));
 
 	if (status || !out_page->more)
 		return status;
@@ -443,7 +440,7 @@ API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
 	answer = malloc(sizeof(*answer));
 	if (!answer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the registry's counters");
-	status = session_ask(session, &ask, gpushare_Reply_stat_tag, answer, sizeof(*answer));
+	status = session_ask(session, &ask, BODY(stat, answer));
 	if (!status)
 		stat_read(answer, out_info);
 	return status;

@@ -365,16 +365,24 @@ static int explain(const struct client *client, int status)
 	return status;
 }
 
-int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,
-			void *out_body, size_t body_size)
+static bool read_body(const reply *answer, struct session_body body)
 {
-	if (answer->which_body != body)
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry in %s sent the wrong kind of answer; is its version "
-				"%s, too?",
-				session->client->directory, GPUSHARE_VERSION);
-	memcpy(out_body, &answer->body, body_size);
-	return GPUSHARE_OK;
+	if (body.tag && answer->which_body != body.tag)
+		return false;
+	if (body.tag)
+		memcpy(body.out, &answer->body, body.size);
+	return true;
+}
+
+int session_read_answer(const struct gpushare_session *session, const reply *answer,
+			struct session_body body)
+{
+	if (read_body(answer, body))
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_PROTOCOL,
+			"the registry in %s sent the wrong kind of answer; is its version "
+			"%s, too?",
+			session->client->directory, GPUSHARE_VERSION);
 }
 
 /* How far the session has reported its buffers to the registry. */
@@ -389,31 +397,30 @@ static struct client_seen see_reports(struct gpushare_session *session)
 	return reports;
 }
 
-static int ask_once(struct gpushare_session *session, const request *ask, pb_size_t body,
-		    void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-		    int *out_fd)
+static int ask_once(struct gpushare_session *session, const request *ask, struct session_body body,
+		    int fd, struct session_answer *out_answer)
 {
 	struct client *client = session->client;
 	int64_t until_ms = session_deadline(session);
 	int status;
 
+	*out_answer = (struct session_answer){.fd = -1};
 	if (!session_try_client(session, until_ms))
 		return session_fail_client(session);
 	client->request = *ask;
 	client->goes = fd;
 	status = explain(client, call(session));
-	if (!status && body)
-		status = session_read_answer(session, &client->reply, body, out_body, body_size);
-	if (!status && out_fd)
-		*out_fd = client_take_fd(client);
-	*out_readings = resync_readings(&session->resync);
+	if (!status)
+		status = session_read_answer(session, &client->reply, body);
+	if (!status)
+		out_answer->fd = client_take_fd(client);
+	out_answer->readings = resync_readings(&session->resync);
 	leave(session, until_ms);
 	return status;
 }
 
-int session_ask_early(struct gpushare_session *session, const request *ask, pb_size_t body,
-		      void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-		      int *out_fd, bool *out_early)
+int session_ask_passing(struct gpushare_session *session, const request *ask,
+			struct session_body body, int fd, struct session_answer *out_answer)
 {
 	struct client_seen before, now = see_reports(session);
 	bool again = false;
@@ -421,34 +428,25 @@ int session_ask_early(struct gpushare_session *session, const request *ask, pb_s
 
 	do {
 		before = now;
-		status =
-		    ask_once(session, ask, body, out_body, body_size, out_readings, fd, out_fd);
-		*out_early = false;
+		status = ask_once(session, ask, body, fd, out_answer);
 		if (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)
 			break;
 		now = see_reports(session);
-		*out_early = before.pending || now.pending || before.connections != now.connections;
-		again = !again && *out_early && now.connected;
+		out_answer->early =
+		    before.pending || now.pending || before.connections != now.connections;
+		again = !again && out_answer->early && now.connected;
 	} while (again);
+	out_answer->status = status;
 	return status;
 }
 
-int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
-			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-			int *out_fd)
+int session_ask(struct gpushare_session *session, const request *ask, struct session_body body)
 {
-	bool early;
+	struct session_answer got;
+	int status = session_ask_passing(session, ask, body, -1, &got);
 
-	return session_ask_early(session, ask, body, out_body, body_size, out_readings, fd, out_fd,
-				 &early);
-}
-
-int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
-		void *out_body, size_t body_size)
-{
-	unsigned int readings;
-
-	return session_ask_passing(session, ask, body, out_body, body_size, &readings, -1, NULL);
+	fds_close(&got.fd, got.fd >= 0);
+	return status;
 }
 
 unsigned int session_connections(struct gpushare_session *session)
@@ -462,7 +460,7 @@ unsigned int session_connections(struct gpushare_session *session)
 }
 
 int session_tell_of(struct gpushare_session *session, const request *tell,
-		    const unsigned int *readings, pb_size_t body, void *out_body, size_t body_size)
+		    const unsigned int *readings, struct session_body body)
 {
 	struct client *client = session->client;
 	int64_t until_ms = session_deadline(session);
@@ -482,10 +480,8 @@ int session_tell_of(struct gpushare_session *session, const request *tell,
 	} else {
 		resync_miss(&session->resync);
 	}
-	if (!status && body && client->reply.which_body != body)
+	if (!status && !read_body(&client->reply, body))
 		status = GPUSHARE_E_PROTOCOL;
-	else if (!status && body)
-		memcpy(out_body, &client->reply.body, body_size);
 	status = client_await_next(client, status);
 	leave(session, until_ms);
 	return status;
@@ -493,7 +489,7 @@ int session_tell_of(struct gpushare_session *session, const request *tell,
 
 void session_tell(struct gpushare_session *session, const request *tell)
 {
-	(void)session_tell_of(session, tell, NULL, 0, NULL, 0);
+	(void)session_tell_of(session, tell, NULL, NO_BODY);
 }
 
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
@@ -503,7 +499,7 @@ void session_tell_detach(struct gpushare_session *session, const struct gpushare
 
 	memcpy(tell.verb.detach.name, info->name, sizeof(info->name));
 	tell.verb.detach.generation = info->generation;
-	(void)session_tell_of(session, &tell, &readings, 0, NULL, 0);
+	(void)session_tell_of(session, &tell, &readings, NO_BODY);
 }
 
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info)

@@ -196,48 +196,56 @@ bool session_try_client(struct gpushare_session *session, int64_t until_ms);
 bool session_look_client(struct gpushare_session *session);
 int session_fail_client(const struct gpushare_session *session);
 void session_give_client(struct gpushare_session *session);
-/* Send a request to the registry. `body` is the expected gpushare_Reply_*_tag, whose struct is
- * copied to `out_body`; 0: no struct is expected. */
-int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
-		void *out_body, size_t body_size);
-/* session_ask(), which also sends descriptor `fd` (-1: none); it stays the caller's. *out_readings
- * is resync_readings() as of the answer, for resync_check(). If the status is OK, *out_fd is the
- * answer's descriptor, close-on-exec and now the caller's; -1: none. `out_fd` may be NULL. */
-int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
-			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-			int *out_fd);
-/* session_ask_passing(), which calls this. If the registry was restarted, and may have answered
- * before the session shared its buffers with it again, this asks once more. *out_early: the last
- * answer, too, may be too early, so an E_NOT_FOUND is not final. */
-int session_ask_early(struct gpushare_session *session, const request *ask, pb_size_t body,
-		      void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-		      int *out_fd, bool *out_early);
-/* Copy the `body` of an answer that is no refusal, as session_ask() does. E_PROTOCOL: the answer
- * has another body. */
-int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,
-			void *out_body, size_t body_size);
+/* The expected body of an answer: gpushare_Reply_TAG_tag, to be copied to *out. Tag 0: none. */
+struct session_body {
+	pb_size_t tag;
+	void *out;
+	size_t size;
+};
+#define BODY(name, out) \
+	(struct session_body) \
+	{ \
+		gpushare_Reply_##name##_tag, out, sizeof(*(out)) \
+	}
+#define NO_BODY \
+	(struct session_body) \
+	{ \
+		0 \
+	}
+/* What else there is to know of an answer. */
+struct session_answer {
+	int status;
+	int fd; /* with status OK: its descriptor, close-on-exec, which the caller closes; -1: none */
+	unsigned int readings; /* resync_readings() as of the answer, for resync_check() */
+	/* The registry may have answered before the session shared its buffers with it again, so an
+	 * E_NOT_FOUND is not final. */
+	bool early;
+};
+/* Send a request to the registry. session_ask_passing() also sends descriptor `fd` (-1: none), which
+ * stays the caller's. If the registry was restarted, and may have answered too early, this asks once
+ * more. */
+int session_ask(struct gpushare_session *session, const request *ask, struct session_body body);
+int session_ask_passing(struct gpushare_session *session, const request *ask,
+			struct session_body body, int fd, struct session_answer *out_answer);
+/* Copy the body of an answer that is no refusal, as session_ask() does. E_PROTOCOL: the answer has
+ * another body. */
+int session_read_answer(const struct gpushare_session *session, const reply *answer,
+			struct session_body body);
 
 /*
  * api_many.c: requests 0, 1 and so on, each as by session_ask_passing(), but sent ahead of the
  * answers to earlier ones. Neither the client nor a lock is held during make() and take().
  */
-struct session_answer {
-	int status;
-	int fd; /* the taker's; -1: none, as with a status that is not OK */
-	/* As of before the request was sent ahead; as of the answer if it was sent alone. */
-	unsigned int readings;
-};
 struct session_many {
-	pb_size_t body; /* of the answers that are no refusals; it is stored in *out_body */
-	void *out_body;
-	size_t body_size;
+	struct session_body body;
 	/* Write the request, perhaps a second time if it was not answered. False: none is
 	 * needed. */
 	bool (*make)(void *user, size_t index, request *out_request);
 	/* Take an answer, in the order of the requests. Once this has returned another status than
 	 * OK, no request is sent, but it still gets the answers to requests that were sent. If it
 	 * returns OK for a refusal, it has waited for the name: the answers to later requests are
-	 * out of date, and these requests are sent again. */
+	 * out of date, and these requests are sent again. If the request was sent ahead,
+	 * answer->readings is as of before it was sent. */
 	int (*take)(void *user, size_t index, const struct session_answer *answer);
 	void *user;
 };
@@ -249,10 +257,10 @@ unsigned int session_connections(struct gpushare_session *session);
 /* Send a request that gives something back. If the connection has ended, send it to the next
  * registry, which may know the names; start a registry only if it would know them. If the registry
  * did not answer lately, send nothing: a later resync reports the change. Sets no error sentence.
- * session_tell_of() also returns client_await_next()'s status, and the answer's `body` as
+ * session_tell_of() also returns client_await_next()'s status, and the answer's body as
  * session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
 int session_tell_of(struct gpushare_session *session, const request *tell,
-		    const unsigned int *readings, pb_size_t body, void *out_body, size_t body_size);
+		    const unsigned int *readings, struct session_body body);
 void session_tell(struct gpushare_session *session, const request *tell);
 /* Tell the registry of a detach. `readings`, for resync_check(): resync_readings() when the attach
  * was counted down. For an attach that failed after the registry's answer: as of that answer. */
@@ -282,12 +290,10 @@ int session_unuse(struct gpushare_buffer *buffer);
  * session. */
 bool dlpack_holds(struct gpushare_session *session);
 
-/* The registry's answer to an attach. `fd`: the memory's descriptor, which the caller closes; -1:
- * none. `readings`: as session_ask_passing() says. */
+/* The registry's answer to an attach. */
 struct attach_answer {
 	gpushare_AttachReply reply;
-	int fd;
-	unsigned int readings;
+	struct session_answer got;
 };
 
 /* api_mapping.c: open an attachment in CUDA. Close it, or free what the session has allocated; the

@@ -193,15 +193,15 @@ int share_enter(struct gpushare_buffer *buffer, int fd)
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	struct gpushare_info *info = &buffer->info;
 	gpushare_ShareReply answer;
-	unsigned int readings;
+	struct session_answer got;
 	int status;
 
 	info->isolated = query_isolated(info);
 	share_describe(buffer, &ask.verb.share);
 	if (!backing_is_fd(info->backing))
 		memcpy(ask.verb.share.handle, &buffer->handle, sizeof(ask.verb.share.handle));
-	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, &answer,
-				     sizeof(answer), &readings, fd, NULL);
+	status = session_ask_passing(buffer->session, &ask, BODY(share, &answer), fd, &got);
+	fds_close(&got.fd, got.fd >= 0);
 	if (status)
 		return status;
 	info->generation = answer.generation;
@@ -209,7 +209,7 @@ int share_enter(struct gpushare_buffer *buffer, int fd)
 		info->mode = answer.mode;
 		info->owner_gid = answer.owner_gid;
 	}
-	session_add(buffer->session, buffer, readings);
+	session_add(buffer->session, buffer, got.readings);
 	return GPUSHARE_OK;
 }
 
@@ -404,7 +404,7 @@ static int commit(struct gpushare_buffer *buffer)
 		pthread_mutex_unlock(&session->lock);
 		if (!staged)
 			return GPUSHARE_OK;
-		status = session_ask(session, &ask, 0, NULL, 0);
+		status = session_ask(session, &ask, NO_BODY);
 		session_lock(session);
 		if (!status)
 			buffer->staged = false;

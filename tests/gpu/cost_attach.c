@@ -62,12 +62,11 @@ static gpushare_AttachReply ask(const char *name, int *out_fd)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag};
 	gpushare_AttachReply answer;
-	unsigned int readings;
+	struct session_answer got;
 
 	strcpy(what.verb.attach.name, name);
-	cost_must(session_ask_passing(session, &what, gpushare_Reply_attach_tag, &answer,
-				      sizeof(answer), &readings, -1, out_fd),
-		  name);
+	cost_must(session_ask_passing(session, &what, BODY(attach, &answer), -1, &got), name);
+	*out_fd = got.fd;
 	return answer;
 }
 
