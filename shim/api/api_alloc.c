@@ -262,7 +262,6 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
-	API_CALL;
 	const struct gpushare_alloc_options options = {.device = device};
 
 	return gpushare_alloc_with(session, name, size, &options, out_buffer);
@@ -273,7 +272,6 @@ API_PUBLIC int gpushare_alloc_array(struct gpushare_session *session, const char
 				    const struct gpushare_alloc_options *options,
 				    struct gpushare_buffer **out_buffer)
 {
-	API_CALL;
 	size_t size;
 
 	if (!__builtin_mul_overflow(count, element_size, &size) && size)

@@ -108,34 +108,31 @@ static int attach_check(const record *from)
 }
 
 /* The same buffer if this session has it, counted once more; else NULL. The caller holds the lock.
- * *out_misplaced: `options` require the owner's address, and the buffer is at another. Such a
- * buffer is not counted. */
+ * E_ADDRESS_TAKEN: `options` require the owner's address, and the buffer is at another; it is not
+ * counted. */
 static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from,
 					   const struct gpushare_attach_options *options,
-					   bool *out_misplaced)
+					   int *out_status)
 {
 	struct gpushare_buffer *seen;
 
-	*out_misplaced = false;
+	*out_status = GPUSHARE_OK;
 	DL_FOREACH (session->buffers, seen) {
 		/* Compare the generation first: it rules out most, at one cache line a buffer. */
 		if (seen->info.generation != from->generation || !buffer_is_attached(seen) ||
 		    !attach_is_alike(seen, options) || strcmp(seen->info.name, from->name))
 			continue;
-		*out_misplaced = options->same_address && seen->pointer != from->address;
-		if (!*out_misplaced)
+		if (options->same_address && seen->pointer != from->address)
+			*out_status = api_fail(
+			    GPUSHARE_E_ADDRESS_TAKEN,
+			    "'%s' is already attached here, but not at its owner's address, "
+			    "0x%" PRIx64 "; detach it first",
+			    from->name, from->address);
+		else
 			seen->count++;
-		return seen;
+		break;
 	}
-	return NULL;
-}
-
-static int attach_misplaced(const record *from)
-{
-	return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
-			"'%s' is already attached here, but not at its owner's address, 0x%" PRIx64
-			"; detach it first",
-			from->name, from->address);
+	return seen;
 }
 
 /* Two threads may map the same buffer at once; the first struct stays and the other is freed.
@@ -146,28 +143,27 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 {
 	struct gpushare_session *session = buffer->session;
 	struct gpushare_buffer *seen = NULL;
-	bool misplaced = false;
+	int status = GPUSHARE_OK;
 
 	session_lock(session);
 	resync_check(&session->resync, readings);
 	if (session->attached != attached)
-		seen = attach_seen(session, from, options, &misplaced);
+		seen = attach_seen(session, from, options, &status);
 	if (!seen) {
 		DL_PREPEND(session->buffers, buffer);
 		session->attached++;
 	}
 	pthread_mutex_unlock(&session->lock);
-	if (!seen) {
-		*out_buffer = buffer;
-		return GPUSHARE_OK;
+	if (seen) {
+		API_KEEP_SENTENCE;
+
+		if (buffer->kind == BUFFER_ATTACHED)
+			mapping_close(buffer);
+		buffer_free(buffer);
 	}
-	if (buffer->kind == BUFFER_ATTACHED)
-		mapping_close(buffer);
-	buffer_free(buffer);
-	if (misplaced)
-		return attach_misplaced(from);
-	*out_buffer = seen;
-	return GPUSHARE_OK;
+	if (!status)
+		*out_buffer = seen ? seen : buffer;
+	return status;
 }
 
 /* Map the buffer into this process, through CUDA or without. */
@@ -261,32 +257,22 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 	const record *from = &answer->reply.buffer;
 	struct gpushare_buffer *seen;
 	uint64_t attached;
-	bool misplaced;
 	int status;
 
 	session_lock(session);
-	seen = attach_seen(session, from, way->options, &misplaced);
+	seen = attach_seen(session, from, way->options, &status);
 	attached = session->attached;
 	resync_check(&session->resync, answer->got.readings);
 	pthread_mutex_unlock(&session->lock);
-	if (misplaced)
-		return attach_misplaced(from);
 	if (seen) {
-		*out_buffer = seen;
-		return GPUSHARE_OK;
+		if (!status)
+			*out_buffer = seen;
+		return status;
 	}
 	status = way->make(session, answer, way->make_options, &seen);
 	return status ? status
 		      : attach_publish(seen, from, way->options, answer->got.readings, attached,
 				       out_buffer);
-}
-
-static void attach_undo(struct gpushare_session *session, const struct attach_answer *answer)
-{
-	struct gpushare_info info;
-
-	query_info(&answer->reply.buffer, &info);
-	session_tell_detach(session, &info, answer->got.readings);
 }
 
 static void attach_request(const char *name, enum attach_kind kind, request *out_request)
@@ -367,7 +353,8 @@ static int attach_end(void *user, size_t index, const struct session_answer *got
 				     : answered(all->session, answer, all->way, &one->buffer);
 		fds_close(&answer->got.fd, answer->got.fd >= 0);
 		if (status)
-			attach_undo(all->session, answer);
+			session_tell_detach(all->session, answer->reply.buffer.name,
+					    answer->reply.buffer.generation, answer->got.readings);
 		else
 			attach_remember(one);
 	}
@@ -464,7 +451,7 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 int session_end_attached(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
-	struct gpushare_info info = buffer->info;
+	const struct gpushare_info info = buffer->info;
 	unsigned int readings;
 	enum release what = session_release(session, buffer, &readings);
 	int status = GPUSHARE_OK;
@@ -477,7 +464,7 @@ int session_end_attached(struct gpushare_buffer *buffer)
 	if (what == RELEASE_LAST)
 		buffer_free(buffer);
 	if (what != RELEASE_HELD)
-		session_tell_detach(session, &info, readings);
+		session_tell_detach(session, info.name, info.generation, readings);
 	return status;
 }
 

@@ -152,7 +152,6 @@ static int event_enter(struct gpushare_buffer *buffer, unsigned int flags)
 API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
 				     unsigned int flags, struct gpushare_event **out_event)
 {
-	API_CALL;
 	return gpushare_event_create_with(session, name, device, flags, NULL, out_event);
 }
 

@@ -354,7 +354,6 @@ API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, 
 API_PUBLIC int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			    unsigned int access, struct gpushare_map **out_map)
 {
-	API_CALL;
 	return gpushare_map_with(buffer, offset, length, access, NULL, out_map);
 }
 

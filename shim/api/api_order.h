@@ -24,7 +24,6 @@ struct ordering {
 	unsigned int users; /* buffers that use it; under the session's lock */
 	bool held;	    /* the same lock: tell_again() uses it; don't free it */
 	bool ended;	    /* the same lock: ordering_end() has told the registry, if needed */
-	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	uint64_t held_fd; /* held_keep() of the page's, for a registry that lost the page */

@@ -14,16 +14,11 @@
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
 
-static bool is_mine(const struct ordering *ordering)
-{
-	return ordering->process == fork_check_number();
-}
-
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load_explicit(&buffer->ordering, memory_order_acquire);
 
-	return ordering && is_mine(ordering) ? ordering : NULL;
+	return ordering && buffer->session->process == fork_check_number() ? ordering : NULL;
 }
 
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
@@ -95,15 +90,6 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 			order->name);
 }
 
-static int fail_page(const struct gpushare_buffer *buffer, int status)
-{
-	return api_fail(status,
-			status == GPUSHARE_E_NO_MEMORY
-			    ? "no memory to sync '%s'"
-			    : "the registry sent no valid stream-sync page for '%s'",
-			buffer->info.name);
-}
-
 static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **out_ordering)
 {
 	struct ordering *ordering = calloc(1, sizeof(*ordering));
@@ -113,13 +99,16 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 		status = order_page_map(fd, buffer->info.generation, &ordering->page);
 	if (status) {
 		free(ordering);
-		return fail_page(buffer, status);
+		return api_fail(status,
+				status == GPUSHARE_E_NO_MEMORY
+				    ? "no memory to sync '%s'"
+				    : "the registry sent no valid stream-sync page for '%s'",
+				buffer->info.name);
 	}
 	pthread_mutex_init(&ordering->telling, NULL);
 	pthread_mutex_init(&ordering->opening, NULL);
 	pthread_mutex_init(&ordering->release, NULL);
 	ordering->session = buffer->session;
-	ordering->process = fork_check_number();
 	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
 	ordering->generation = buffer->info.generation;
 	ordering->held_fd = held_keep(fd);
@@ -455,8 +444,9 @@ static bool is_unsynced(const struct gpushare_session *session, struct ordering 
 	return true;
 }
 
-/* Under the session's lock. */
-static struct ordering *find_unsynced(const struct gpushare_session *session)
+/* Under the session's lock: take an ordering to tell the registry about. If there is none, another
+ * thread may look for one from now on. */
+static struct ordering *take_unsynced(struct gpushare_session *session)
 {
 	struct ordering *ordering;
 
@@ -464,17 +454,22 @@ static struct ordering *find_unsynced(const struct gpushare_session *session)
 		if (is_unsynced(session, ordering))
 			break;
 	}
+	session->ordering_busy = ordering;
+	if (ordering)
+		ordering->held = true; /* ordering_end() must not free it */
 	return ordering;
 }
 
 /* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
- * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
- * answered, or the buffer is still to be shared with a new one; so stop. */
-static bool tell_again(struct ordering *ordering)
+ * If the registry doesn't know the buffer, no process publishes it any more. Returns the next
+ * ordering to tell about. NULL: there is none, no registry answered, or the buffer is still to be
+ * shared with a new one. */
+static struct ordering *tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 	int status = ask_again(ordering, 0);
 	bool unheard = status_is_unheard(status), gone;
+	struct ordering *next = NULL;
 
 	session_lock(session);
 	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */
@@ -484,46 +479,27 @@ static bool tell_again(struct ordering *ordering)
 		ordering->connection = session->seen.connections;
 	ordering->held = false;
 	gone = ordering->ended;
+	session->ordering_busy = false;
+	if (!unheard)
+		next = take_unsynced(session);
 	pthread_mutex_unlock(&session->lock);
 	if (gone)
 		free_kept(ordering);
-	return !unheard;
-}
-
-/* Take an ordering to tell the registry about. `mine`: this thread has set `ordering_busy`; else
- * NULL if another thread has. The critical section that finds no ordering clears `ordering_busy`,
- * so another thread finds later ones. */
-static struct ordering *take_unsynced(struct gpushare_session *session, bool mine)
-{
-	struct ordering *ordering = NULL;
-
-	session_lock(session);
-	if (mine || !session->ordering_busy) {
-		ordering = find_unsynced(session);
-		session->ordering_busy = ordering;
-	}
-	if (ordering)
-		ordering->held = true; /* ordering_end() must not free it */
-	pthread_mutex_unlock(&session->lock);
-	return ordering;
-}
-
-static void leave_unsynced(struct gpushare_session *session)
-{
-	session_lock(session);
-	session->ordering_busy = false;
-	pthread_mutex_unlock(&session->lock);
+	return next;
 }
 
 void session_order_again(struct gpushare_session *session)
 {
-	struct ordering *ordering = take_unsynced(session, false);
+	struct ordering *ordering = NULL;
 
-	if (!ordering)
-		return;
-	API_KEEP_SENTENCE;
-	while (ordering && tell_again(ordering))
-		ordering = take_unsynced(session, true);
-	if (ordering)
-		leave_unsynced(session);
+	session_lock(session);
+	if (!session->ordering_busy)
+		ordering = take_unsynced(session);
+	pthread_mutex_unlock(&session->lock);
+	if (ordering) {
+		API_KEEP_SENTENCE;
+
+		while (ordering)
+			ordering = tell_again(ordering);
+	}
 }

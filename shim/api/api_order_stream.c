@@ -491,14 +491,6 @@ int stream_publish(const struct gpushare_buffer *buffer, struct ordering *orderi
 	return status;
 }
 
-static void raise_to(_Atomic uint64_t *highest, uint64_t number)
-{
-	uint64_t before = atomic_load_explicit(highest, memory_order_relaxed);
-
-	while (before < number && !atomic_compare_exchange_weak(highest, &before, number))
-		;
-}
-
 /* If the CPU has seen the number published, no wait is needed: work that it enqueues afterwards
  * sees the data too. */
 int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -516,7 +508,7 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (status)
 		return status;
-	raise_to(&ordering->waited, at_least);
+	order_raise(&ordering->waited, at_least);
 	if (has_words(ordering))
 		return wait_word(ordering, stream, &page->published, at_least);
 	status = host_await(ordering, 0, at_least);
@@ -626,12 +618,13 @@ static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream s
 		return status;
 	/* If no stream has released anything in this slot, begin after the CPU's last release. */
 	if (!atomic_load(&tail->last))
-		raise_to(&tail->last, order_number(atomic_load(order_word(ordering->page, slot))));
+		order_raise(&tail->last,
+			    order_number(atomic_load(order_word(ordering->page, slot))));
 	*out_before = before = atomic_load(&tail->last);
 	if (before < sequence)
 		status = write_next(ordering, tail, stream, slot, before, sequence);
 	if (!status)
-		raise_to(&tail->last, sequence);
+		order_raise(&tail->last, sequence);
 	release_give(ordering, slot);
 	return status;
 }
@@ -694,7 +687,7 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 		order_reclaim(page, sequence, ORDER_FOR_EVER);
 		return GPUSHARE_OK;
 	}
-	raise_to(&ordering->reclaimed, sequence);
+	order_raise(&ordering->reclaimed, sequence);
 	for (; !status && (slot = order_next_behind(page, sequence, &at)); at++)
 		status = wait_word(ordering, stream, &slot->released, sequence);
 	return status;

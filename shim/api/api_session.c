@@ -492,13 +492,13 @@ void session_tell(struct gpushare_session *session, const request *tell)
 	(void)session_tell_of(session, tell, NULL, NO_BODY);
 }
 
-void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
+void session_tell_detach(struct gpushare_session *session, const char *name, uint64_t generation,
 			 unsigned int readings)
 {
 	request tell = {.which_verb = gpushare_Request_detach_tag};
 
-	memcpy(tell.verb.detach.name, info->name, sizeof(info->name));
-	tell.verb.detach.generation = info->generation;
+	strcpy(tell.verb.detach.name, name);
+	tell.verb.detach.generation = generation;
 	(void)session_tell_of(session, &tell, &readings, NO_BODY);
 }
 
@@ -598,7 +598,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 	if (gone)
 		status = session_end(session, buffer);
 	if (owed)
-		session_tell_detach(session, &info, readings);
+		session_tell_detach(session, info.name, info.generation, readings);
 	return status;
 }
 

@@ -264,7 +264,7 @@ int session_tell_of(struct gpushare_session *session, const request *tell,
 void session_tell(struct gpushare_session *session, const request *tell);
 /* Tell the registry of a detach. `readings`, for resync_check(): resync_readings() when the attach
  * was counted down. For an attach that failed after the registry's answer: as of that answer. */
-void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
+void session_tell_detach(struct gpushare_session *session, const char *name, uint64_t generation,
 			 unsigned int readings);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
 

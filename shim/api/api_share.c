@@ -342,7 +342,6 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
-	API_CALL;
 	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
 }
 
