@@ -24,6 +24,9 @@ struct search {
 	bool passed;	    /* that object was visited */
 	const char *symbol; /* NULL: find the object that holds `address` */
 	uintptr_t address;  /* only if `symbol` is NULL */
+	char *out_path;	    /* for the path of the object found; NULL: not wanted */
+	size_t path_size;
+	size_t visited; /* objects, the one found included */
 	void *found;
 	uintptr_t found_base;
 };
@@ -138,12 +141,21 @@ static void *find(const struct object *object, const char *symbol)
 	return object->gnu_hash ? find_gnu(object, symbol) : find_sysv(object, symbol);
 }
 
+/* The program itself has no name here: take the path by which it was started. */
+static void write_path(const struct search *search, const char *path)
+{
+	if (!path || !*path)
+		path = (const char *)getauxval(AT_EXECFN);
+	snprintf(search->out_path, search->path_size, "%s", path ? path : "");
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct search *search = user;
 	struct object object;
 
 	(void)size;
+	search->visited++;
 	if (search->after && !search->passed) {
 		search->passed = holds(info, search->after);
 		return 0;
@@ -154,6 +166,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user)
 		if (!holds(info, search->address))
 			return 0;
 		search->found = (void *)search->address;
+		if (search->out_path)
+			write_path(search, info->dlpi_name);
 	} else if (object_open(info, &object)) {
 		search->found = find(&object, search->symbol);
 	}
@@ -275,28 +289,18 @@ bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base)
 	return search.found != NULL;
 }
 
-struct order {
-	uintptr_t one, other;
-	bool before;
-};
-
-static int visit_order(struct dl_phdr_info *info, size_t size, void *user)
+/* The object's place in the order of loading. If no object holds the address, as for the last. */
+static size_t place_of(const void *address)
 {
-	struct order *order = user;
+	struct search search = {.address = (uintptr_t)address};
 
-	(void)size;
-	if (holds(info, order->other))
-		return 1;
-	order->before = holds(info, order->one);
-	return order->before;
+	dl_iterate_phdr(visit, &search);
+	return search.visited;
 }
 
 bool elf_is_before(const void *one, const void *other)
 {
-	struct order order = {.one = (uintptr_t)one, .other = (uintptr_t)other};
-
-	dl_iterate_phdr(visit_order, &order);
-	return order.before;
+	return place_of(one) < place_of(other);
 }
 
 #define NEEDED_MAX 4 /* dependencies of one object whose names have one prefix */
@@ -364,30 +368,11 @@ void *elf_find_needed(const void *caller, const char *prefix, const char *symbol
 	return search.found;
 }
 
-struct naming {
-	uintptr_t address;
-	char *out;
-	size_t size;
-};
-
-static int visit_path(struct dl_phdr_info *info, size_t size, void *user)
-{
-	struct naming *naming = user;
-	const char *path = info->dlpi_name;
-
-	(void)size;
-	if (!holds(info, naming->address))
-		return 0;
-	if (!path || !*path)
-		path = (const char *)getauxval(AT_EXECFN);
-	snprintf(naming->out, naming->size, "%s", path ? path : "");
-	return 1;
-}
-
 void elf_path(const void *address, char *out_path, size_t size)
 {
-	struct naming naming = {(uintptr_t)address, out_path, size};
+	struct search search = {
+	    .address = (uintptr_t)address, .out_path = out_path, .path_size = size};
 
 	*out_path = '\0';
-	dl_iterate_phdr(visit_path, &naming);
+	dl_iterate_phdr(visit, &search);
 }

@@ -32,14 +32,9 @@
 #define RANGE_SIZE UINT64_C(0x180000000000)
 #define STEP_LARGE ((uint64_t)512 << 20) /* the largest page of a GPU */
 
+/* The driver has refused an address of range_pick() each time: from then on it returns 0 in this
+ * process. */
 static atomic_bool useless;
-
-/* Called if the driver refuses the picked address each time: from then on range_pick() returns 0 in
- * this process. */
-static void range_give_up(void)
-{
-	atomic_store_explicit(&useless, true, memory_order_relaxed);
-}
 
 uint64_t range_pick(uint64_t size)
 {
@@ -170,7 +165,7 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 		if (result == CU_OK)
 			driver->cuMemAddressFree(pointer, size);
 		if (result != CU_OK || i == RANGE_TRIES)
-			range_give_up();
+			atomic_store_explicit(&useless, true, memory_order_relaxed);
 	}
 	result = reserve_at(driver, size, 0, &pointer);
 	if (result == CU_OK)
