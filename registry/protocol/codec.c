@@ -215,6 +215,30 @@ int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_siz
 	return GPUSHARE_OK;
 }
 
+#define X(field) \
+	_Static_assert(sizeof(((record *)0)->field) == sizeof(((struct gpushare_info *)0)->field), \
+		       "registry.options");
+INFO_ARRAYS(X)
+X(tags[0])
+#undef X
+
+void codec_read_info(const record *from, struct gpushare_info *out)
+{
+	*out = (struct gpushare_info){
+	    .owner_alive = !from->owner_gone,
+	    .deferred = from->deferred,
+	    .isolated = backing_is_isolated(from->backing, from->base_size),
+	    .tag_count = from->tags_count,
+	};
+#define X(field) out->field = from->field;
+	INFO_NUMBERS(X)
+#undef X
+#define X(field) memcpy(out->field, from->field, sizeof(out->field));
+	INFO_ARRAYS(X)
+#undef X
+	memcpy(out->tags, from->tags, from->tags_count * sizeof(*out->tags));
+}
+
 bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end)
 {
 	gpushare_PageReply page;

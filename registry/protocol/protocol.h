@@ -40,6 +40,22 @@ int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_siz
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 /* Decodes only the PageEnd of a Reply: where its list continues. False: the Reply has no list. */
 bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end);
+/* What a user sees of a record. */
+void codec_read_info(const record *from, struct gpushare_info *out);
+/* Fields that both structs have */
+#define INFO_NUMBERS(X) \
+	X(generation) \
+	X(size) \
+	X(base_offset) \
+	X(base_size) \
+	X(owner_uid) \
+	X(owner_pid) \
+	X(owner_started) \
+	X(attachers) \
+	X(created_unix_ns) \
+	X(backing) \
+	X(ordering) X(flags) X(ttl_s) X(ttl_left_s) X(missing) X(sequence) X(mode) X(owner_gid)
+#define INFO_ARRAYS(X) X(name) X(device_uuid) X(owner_command)
 /* The verbs, which are the fields of Request; the first ones have a field `name` */
 #define NAMED_VERBS(X) \
 	X(lookup) X(attach) X(detach) X(withdraw) X(tag) X(holders) X(order) X(commit)
@@ -137,6 +153,15 @@ size_t changes_slot(const char *name);
 static inline bool span_fits(uint64_t offset, uint64_t size, uint64_t whole)
 {
 	return offset <= whole && size <= whole - offset;
+}
+
+#define DRIVER_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
+
+/* True: an attacher can't reach other memory. cuMemCreate memory is mapped alone; cuMemAlloc may
+ * place other allocations into the rest of a block. */
+static inline bool backing_is_isolated(uint32_t backing, uint64_t base_size)
+{
+	return backing_is_fd(backing) || base_size % DRIVER_BLOCK == 0;
 }
 
 /* The bytes that a name is charged for. If less than a granule of cuMemCreate (2 MiB: FACTS.md) of

@@ -18,11 +18,11 @@
  * them. If there is no room for that, allocate the requested size. */
 static cu_result alloc_blocks(const struct driver *driver, cu_deviceptr *pointer, size_t size)
 {
-	size_t rest = size % API_BLOCK;
+	size_t rest = size % DRIVER_BLOCK;
 	cu_result result = CU_OUT_OF_MEMORY;
 
-	if (rest && size <= SIZE_MAX - API_BLOCK)
-		result = driver->cuMemAlloc_v2(pointer, size - rest + API_BLOCK);
+	if (rest && size <= SIZE_MAX - DRIVER_BLOCK)
+		result = driver->cuMemAlloc_v2(pointer, size - rest + DRIVER_BLOCK);
 	if (result == CU_OUT_OF_MEMORY)
 		result = driver->cuMemAlloc_v2(pointer, size);
 	return result;
@@ -177,7 +177,7 @@ static int adopt(struct gpushare_buffer *buffer)
 		return api_fail(GPUSHARE_E_PROTOCOL,
 				"the registry answered with another buffer than '%s'",
 				buffer->info.name);
-	query_info(from, &buffer->info);
+	codec_read_info(from, &buffer->info);
 	share_keep_rights(buffer);
 	if (from->address > from->base_offset)
 		wish.address = from->address - from->base_offset;

@@ -58,20 +58,9 @@ static bool attach_is_current(const struct gpushare_buffer *seen, const char *na
 	       !strcmp(seen->info.name, name);
 }
 
-/* Under the lock. If the buffer is detached, but the registry doesn't know (`owed`), continue that
- * attachment. */
-static void attach_count_warm(struct gpushare_buffer *seen)
-{
-	if (seen->count) {
-		seen->warm++;
-		return;
-	}
-	seen->count = 1;
-	seen->owed = false;
-}
-
 /* Find a buffer that this session has attached, and whose name has not changed since the registry's
- * answer. Count it once more here, without asking the registry. NULL: ask the registry. */
+ * answer. Count it once more here, without asking the registry. If it is detached, but the registry
+ * doesn't know (`owed`), continue that attachment. NULL: ask the registry. */
 static struct gpushare_buffer *attach_warm(struct gpushare_session *session, const char *name,
 					   const struct gpushare_attach_options *options,
 					   uint64_t change)
@@ -85,8 +74,12 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 		if (attach_is_current(seen, name, options, change))
 			break;
 	}
-	if (seen)
-		attach_count_warm(seen);
+	if (seen && seen->count) {
+		seen->warm++;
+	} else if (seen) {
+		seen->count = 1;
+		seen->owed = false;
+	}
 	pthread_mutex_unlock(&session->lock);
 	return seen;
 }
@@ -222,7 +215,7 @@ static int make(struct gpushare_session *session, const struct attach_answer *an
 	buffer->passive = options->passive;
 	buffer->read_only = answer->reply.read_only;
 	buffer->asked_read_only = options->read_only != 0;
-	query_info(&answer->reply.buffer, &buffer->info);
+	codec_read_info(&answer->reply.buffer, &buffer->info);
 	status = attach_open(buffer, answer, options);
 	if (status)
 		return status;

@@ -275,7 +275,7 @@ static int open_make(struct gpushare_session *session, const struct attach_answe
 	buffer->session = session;
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->count = 1;
-	query_info(from, &buffer->info);
+	codec_read_info(from, &buffer->info);
 	if (answer->own) /* never ask the registry whether this process is gone */
 		buffer->ask_ms = INT64_MAX;
 	status = open_device(session->driver, from, options, &buffer->device);

@@ -7,55 +7,6 @@
 
 #include "base/cleanup.h"
 
-/* True: an attacher can't reach other memory. cuMemCreate memory is mapped alone; cuMemAlloc may
- * place other allocations into the rest of a block. */
-int query_isolated(const struct gpushare_info *info)
-{
-	return backing_is_fd(info->backing) || info->base_size % API_BLOCK == 0;
-}
-
-/* Copy the record's tags; return how many there are. */
-static uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX])
-{
-	memset(out_tags, 0, GPUSHARE_TAGS_MAX * sizeof(*out_tags));
-	for (pb_size_t i = 0; i < from->tags_count; i++) {
-		memcpy(out_tags[i].key, from->tags[i].key, sizeof(out_tags[i].key));
-		memcpy(out_tags[i].value, from->tags[i].value, sizeof(out_tags[i].value));
-	}
-	return from->tags_count;
-}
-
-void query_info(const record *from, struct gpushare_info *to)
-{
-	*to = (struct gpushare_info){
-	    .generation = from->generation,
-	    .size = from->size,
-	    .base_offset = from->base_offset,
-	    .base_size = from->base_size,
-	    .backing = (enum gpushare_backing)from->backing,
-	    .owner_uid = from->owner_uid,
-	    .owner_pid = from->owner_pid,
-	    .owner_started = from->owner_started,
-	    .attachers = from->attachers,
-	    .created_unix_ns = from->created_unix_ns,
-	    .flags = from->flags,
-	    .mode = from->mode,
-	    .owner_gid = from->owner_gid,
-	    .ttl_s = from->ttl_s,
-	    .ttl_left_s = from->ttl_left_s,
-	    .owner_alive = !from->owner_gone,
-	    .deferred = from->deferred,
-	    .missing = from->missing,
-	    .sequence = from->sequence,
-	    .ordering = (enum gpushare_ordering)from->ordering,
-	};
-	memcpy(to->name, from->name, sizeof(to->name));
-	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
-	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
-	to->isolated = query_isolated(to);
-	to->tag_count = tags_read(from, to->tags);
-}
-
 API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *name)
 {
 	API_CALL;
@@ -112,7 +63,7 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 		return status;
 	status = query_look_up(session, name, &found);
 	if (!status)
-		query_info(&found, out_info);
+		codec_read_info(&found, out_info);
 	return status;
 }
 
@@ -221,6 +172,7 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
+	struct gpushare_info info;
 	int status = session_check_buffer(buffer);
 
 	if (!status && (!out_tags || !out_count))
@@ -236,7 +188,9 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 		return api_fail(GPUSHARE_E_NOT_FOUND,
 				"'%s' is another buffer's name now; this buffer's tags are gone",
 				buffer->info.name);
-	*out_count = tags_read(&answer.buffer, out_tags);
+	codec_read_info(&answer.buffer, &info);
+	memcpy(out_tags, info.tags, sizeof(info.tags));
+	*out_count = info.tag_count;
 	return GPUSHARE_OK;
 }
 
@@ -339,7 +293,7 @@ static int list_all(struct gpushare_session *session, request *ask,
 		for (pb_size_t i = 0; i < page->buffers_count; i++) {
 			struct gpushare_info info;
 
-			query_info(&page->buffers[i], &info);
+			codec_read_info(&page->buffers[i], &info);
 			if (visit(&info, user))
 				return api_fail(GPUSHARE_E_CANCELLED,
 						"the callback ended the listing at '%s'",

@@ -134,12 +134,6 @@ static void see_client(struct gpushare_session *session)
 	};
 }
 
-static void session_answered(struct gpushare_session *session)
-{
-	api_excuse(api_waited_ms);
-	session->taken_ms = monotonic_ms();
-}
-
 void session_give_client(struct gpushare_session *session)
 {
 	if (session->taken_ms) { /* 0: taken by session_look_client(), which makes no request */
@@ -152,11 +146,6 @@ void session_give_client(struct gpushare_session *session)
 	pthread_mutex_unlock(&session->asking);
 }
 
-static bool is_own(const struct gpushare_buffer *buffer)
-{
-	return !buffer_is_attached(buffer);
-}
-
 static bool list(struct resync *resync)
 {
 	struct gpushare_session *session = resync->owner;
@@ -167,7 +156,7 @@ static bool list(struct resync *resync)
 	     buffer = buffer->next) {
 		const struct resync_ref ref = {
 		    .generation = buffer->info.generation,
-		    .attached = !is_own(buffer),
+		    .attached = buffer_is_attached(buffer),
 		};
 
 		added = added && (buffer->lost || resync_add(resync, &ref));
@@ -187,7 +176,7 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 	session_lock(session);
 	for (buffer = session->buffers; buffer; buffer = buffer->next) {
 		if (buffer->info.generation != ref->generation || buffer->lost ||
-		    is_own(buffer) == ref->attached)
+		    buffer_is_attached(buffer) != ref->attached)
 			continue;
 		memcpy(out_hold->name, buffer->info.name, sizeof(out_hold->name));
 		out_hold->count += buffer->count + buffer->owed;
@@ -203,7 +192,7 @@ static struct gpushare_buffer *find(const struct gpushare_session *session, uint
 
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
 		if (buffer->info.generation == generation && !buffer->lost &&
-		    (!found || is_own(buffer)))
+		    (!found || !buffer_is_attached(buffer)))
 			found = buffer;
 	return found;
 }
@@ -230,7 +219,7 @@ static int export_again(struct gpushare_buffer *copy, int *out_fd)
 {
 	bool unified = copy->info.backing == GPUSHARE_BACKING_HOST;
 
-	if (!(copy->info.flags & GPUSHARE_FLAG_KEEP) && !is_own(copy))
+	if (!(copy->info.flags & GPUSHARE_FLAG_KEEP) && buffer_is_attached(copy))
 		return GPUSHARE_E_NOT_SHAREABLE;
 	if (buffer_is_event(copy))
 		return GPUSHARE_OK;
@@ -240,8 +229,9 @@ static int export_again(struct gpushare_buffer *copy, int *out_fd)
 		*out_fd = held_open(copy->mapping.held);
 	if (*out_fd >= 0)
 		return GPUSHARE_OK;
-	return !unified && is_own(copy) && !copy->mapping.held ? share_export(copy, out_fd)
-							       : GPUSHARE_E_NOT_SHAREABLE;
+	return !unified && !buffer_is_attached(copy) && !copy->mapping.held
+		   ? share_export(copy, out_fd)
+		   : GPUSHARE_E_NOT_SHAREABLE;
 }
 
 static int ask_again(struct gpushare_session *session, const request *ask, int fd, int64_t until_ms,
@@ -278,12 +268,12 @@ static void settle(struct gpushare_session *session, struct gpushare_buffer *cop
 
 	session_lock(session);
 	found = find(session, copy->info.generation);
-	if (found && is_own(found) && status != GPUSHARE_OK)
+	if (found && !buffer_is_attached(found) && status != GPUSHARE_OK)
 		found->lost = true;
 	else if (found)
 		rename_to(found, generation);
 	pthread_mutex_unlock(&session->lock);
-	if (found || status != GPUSHARE_OK || !is_own(copy))
+	if (found || status != GPUSHARE_OK || buffer_is_attached(copy))
 		return;
 	copy->info.generation = generation;
 	session_tell_withdraw(session, &copy->info);
@@ -303,11 +293,11 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 
 	if (!copy_of(session, wanted->generation, &copy))
 		return true;
-	if (!is_own(&copy))
+	if (buffer_is_attached(&copy))
 		share_keep_rights(&copy);
 	share_describe(&copy, share);
 	share->again = wanted->anew ? 0 : wanted->generation;
-	share->orphan = !is_own(&copy);
+	share->orphan = buffer_is_attached(&copy);
 	if (share->orphan) /* the flag may be left from an attach before gpushare_commit() */
 		share->buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	status = export_again(&copy, &fd);
@@ -353,15 +343,10 @@ static int call(struct gpushare_session *session)
 	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
 	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
 		session->silent_until_ms = monotonic_ms() + SILENT_MS;
-	else if (status != GPUSHARE_E_NO_REGISTRY)
-		session_answered(session);
-	return status;
-}
-
-static int explain(const struct client *client, int status)
-{
-	if (status)
-		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	else if (status != GPUSHARE_E_NO_REGISTRY) {
+		api_excuse(api_waited_ms);
+		session->taken_ms = monotonic_ms();
+	}
 	return status;
 }
 
@@ -409,8 +394,10 @@ static int ask_once(struct gpushare_session *session, const request *ask, struct
 		return session_fail_client(session);
 	client->request = *ask;
 	client->goes = fd;
-	status = explain(client, call(session));
-	if (!status)
+	status = call(session);
+	if (status)
+		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	else
 		status = session_read_answer(session, &client->reply, body);
 	if (!status)
 		out_answer->fd = client_take_fd(client);

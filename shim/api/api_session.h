@@ -14,8 +14,6 @@
 #include "core/buffer/resync.h"
 #include "cuda/vmm.h"
 
-#define API_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
-
 /* Define a public function that returns the text of a value of one of gpushare.h's lists. */
 #define API_TEXT(name, value, text) \
 	case value: \
@@ -392,11 +390,8 @@ void mirror_forget_all(struct gpushare_session *session);
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);
 
-/* api_query.c. tags_write(): into a request. E_INVALID: a key or value doesn't end within its
- * array. */
+/* api_query.c: write tags into a request. E_INVALID: a key or value doesn't end within its array. */
 int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
 	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count);
-void query_info(const record *from, struct gpushare_info *to);
-int query_isolated(const struct gpushare_info *info);
 
 #endif

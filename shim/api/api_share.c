@@ -196,7 +196,7 @@ int share_enter(struct gpushare_buffer *buffer, int fd)
 	struct session_answer got;
 	int status;
 
-	info->isolated = query_isolated(info);
+	info->isolated = backing_is_isolated(info->backing, info->base_size);
 	share_describe(buffer, &ask.verb.share);
 	if (!backing_is_fd(info->backing))
 		memcpy(ask.verb.share.handle, &buffer->handle, sizeof(ask.verb.share.handle));

@@ -174,7 +174,7 @@ static bool deliver(struct gpushare_watch *watch, struct gpushare_notice *out_no
 		out_notice->pid = watch->notice.pid;
 		out_notice->published = watch->notice.published;
 		out_notice->rate = watch->notice.rate;
-		query_info(&watch->notice.buffer, &out_notice->info);
+		codec_read_info(&watch->notice.buffer, &out_notice->info);
 		watch->pending = false;
 	} else {
 		return false;

@@ -39,7 +39,7 @@ static void check_info(const gpushare_Buffer *buffer)
 	struct gpushare_info info;
 
 	FUZZ_MUST(name_is_valid(buffer->name));
-	message_get_info(buffer, &info);
+	codec_read_info(buffer, &info);
 	FUZZ_MUST(info.tag_count <= GPUSHARE_TAGS_MAX && info.size == buffer->size);
 	message_put_info(&info, &back);
 	FUZZ_MUST(!strcmp(back.name, buffer->name) && back.tags_count == buffer->tags_count);

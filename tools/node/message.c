@@ -97,51 +97,17 @@ bool message_read_answer(const uint8_t *from, size_t size, node_answer *out)
 	return out->which_body != 0;
 }
 
-/* Fields that both structs have. */
-#define NUMBERS(X) \
-	X(generation) \
-	X(size) \
-	X(base_offset) \
-	X(base_size) \
-	X(backing) \
-	X(ordering) \
-	X(owner_uid) \
-	X(owner_pid) \
-	X(owner_started) \
-	X(attachers) \
-	X(created_unix_ns) \
-	X(flags) X(ttl_s) X(ttl_left_s) X(missing) X(sequence) X(mode) X(owner_gid)
-#define ARRAYS(X) X(name) X(device_uuid) X(owner_command) X(tags)
-
-#define X(field) \
-	_Static_assert(sizeof(((gpushare_Buffer *)0)->field) == \
-			   sizeof(((struct gpushare_info *)0)->field), \
-		       "registry.options");
-ARRAYS(X)
-#undef X
-
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out)
 {
 	*out = (gpushare_Buffer){.owner_gone = !info->owner_alive,
 				 .tags_count = (pb_size_t)info->tag_count};
 #define X(field) out->field = info->field;
-	NUMBERS(X)
+	INFO_NUMBERS(X)
 #undef X
 #define X(field) memcpy(out->field, info->field, sizeof(out->field));
-	ARRAYS(X)
+	INFO_ARRAYS(X)
 #undef X
-}
-
-void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out)
-{
-	*out = (struct gpushare_info){.owner_alive = !buffer->owner_gone,
-				      .tag_count = buffer->tags_count};
-#define X(field) out->field = buffer->field;
-	NUMBERS(X)
-#undef X
-#define X(field) memcpy(out->field, buffer->field, sizeof(out->field));
-	ARRAYS(X)
-#undef X
+	memcpy(out->tags, info->tags, info->tag_count * sizeof(*out->tags));
 }
 
 void place_find(const char *directory, char out[PLACE_MAX])

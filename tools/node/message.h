@@ -42,8 +42,7 @@ bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
  * which a directory reuses only after a boot, it identifies a buffer. "": no such directory. */
 void place_find(const char *directory, char out[PLACE_MAX]);
 
-/* Convert a buffer's record between gpushare.h's struct and the message. */
+/* The opposite of codec_read_info(). */
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
-void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);
 
 #endif

@@ -192,7 +192,7 @@ int peer_list(struct peer *peer, const char *glob, struct node_infos *infos)
 	while (!status) {
 		for (pb_size_t i = 0; i < page->buffers_count; i++) {
 			strcpy(before, info.name);
-			message_get_info(&page->buffers[i], &info);
+			codec_read_info(&page->buffers[i], &info);
 			status = check_listed(peer, glob, before, info.name);
 			if (status)
 				return status;
@@ -230,7 +230,7 @@ int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *
 		return status;
 	if (strcmp(opened->buffer.name, name) != 0)
 		return fail(peer, GPUSHARE_E_PROTOCOL, "it opened another buffer than '%s'", name);
-	message_get_info(&opened->buffer, out_info);
+	codec_read_info(&opened->buffer, out_info);
 	return GPUSHARE_OK;
 }
 
