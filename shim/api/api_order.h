@@ -105,9 +105,8 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 bool stream_has_failed(void *ordering);
 /* Leave the session's slot, and take slot `next`; 0: none. The caller holds the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
-/* The session no longer uses the ordering. True: streams have used it, so it is kept for them and
- * freed later. False: no stream has used it, and the caller frees it. */
-bool stream_keep(struct ordering *ordering);
+/* The session no longer uses the ordering. Frees it; later, if streams have used it. */
+void stream_end(struct ordering *ordering);
 /* The session ends. Free its orderings that no stream needs. An ordering that can only be freed
  * later keeps its CUDA context. */
 void stream_sweep(struct gpushare_session *session);

@@ -387,12 +387,6 @@ static void tell_end(struct ordering *ordering)
 		pthread_mutex_unlock(&ordering->telling);
 }
 
-static void free_kept(struct ordering *ordering)
-{
-	if (!stream_keep(ordering))
-		ordering_free(ordering);
-}
-
 void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering;
@@ -418,7 +412,7 @@ void ordering_finish(struct ordering *ordering, bool memory_stays)
 	ordering->ended = true;
 	pthread_mutex_unlock(&session->lock);
 	if (!held)
-		free_kept(ordering);
+		stream_end(ordering);
 }
 
 void ordering_forget(struct gpushare_buffer *buffer)
@@ -484,7 +478,7 @@ static struct ordering *tell_again(struct ordering *ordering)
 		next = take_unsynced(session);
 	pthread_mutex_unlock(&session->lock);
 	if (gone)
-		free_kept(ordering);
+		stream_end(ordering);
 	return next;
 }
 

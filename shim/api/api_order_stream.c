@@ -796,15 +796,16 @@ static void sweep(const struct gpushare_session *session, unsigned int many)
 	} while (taken);
 }
 
-bool stream_keep(struct ordering *ordering)
+void stream_end(struct ordering *ordering)
 {
-	if (!atomic_load(&ordering->means))
-		return false;
+	if (!atomic_load(&ordering->means)) {
+		ordering_free(ordering);
+		return;
+	}
 	pthread_mutex_lock(&views.lock);
 	ordering->retired = true;
 	pthread_mutex_unlock(&views.lock);
 	sweep(NULL, RETIRED_MANY);
-	return true;
 }
 
 /* An ordering that is freed later needs its context then, to unregister the page. So that context

@@ -91,7 +91,6 @@ static struct gpushare_buffer *new_part(const struct parts *all, const struct gp
 	strcpy(made->info.name, part->name);
 	made->info.size = part->size;
 	made->info.base_offset += part->offset;
-	made->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	return made;
 }
 

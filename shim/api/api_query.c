@@ -19,26 +19,20 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 	return session_ask(session, &ask, NO_BODY);
 }
 
-/* Look the name up in the registry's index page, without a request. */
-static int query_index(struct gpushare_session *session, const char *name, record *out_found,
-		       bool *out_is_there)
-{
-	if (!session_look_client(session))
-		return session_fail_client(session);
-	*out_is_there = client_look_up(session->client, name, out_found);
-	session_give_client(session);
-	return GPUSHARE_OK;
-}
-
+/* Look the name up in the registry's index page, or by a request if it is not there. */
 static int query_look_up(struct gpushare_session *session, const char *name, record *out_found)
 {
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
-	bool is_there = false;
-	int status = query_index(session, name, out_found, &is_there);
+	bool is_there;
+	int status;
 
-	if (status || is_there)
-		return status;
+	if (!session_look_client(session))
+		return session_fail_client(session);
+	is_there = client_look_up(session->client, name, out_found);
+	session_give_client(session);
+	if (is_there)
+		return GPUSHARE_OK;
 	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
 	status = session_ask(session, &ask, BODY(lookup, &answer));
 	if (!status)

@@ -58,8 +58,8 @@ int session_check_buffer(const struct gpushare_buffer *buffer)
 
 const struct driver *session_driver(struct gpushare_session *session)
 {
-	char why[API_SENTENCE_MAX];
-	const struct driver *driver = driver_open(why, sizeof(why));
+	const char *why;
+	const struct driver *driver = driver_open(&why);
 
 	if (!driver) {
 		api_fail(GPUSHARE_E_NO_DRIVER, "%s", why);
@@ -298,8 +298,6 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	share_describe(&copy, share);
 	share->again = wanted->anew ? 0 : wanted->generation;
 	share->orphan = buffer_is_attached(&copy);
-	if (share->orphan) /* the flag may be left from an attach before gpushare_commit() */
-		share->buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	status = export_again(&copy, &fd);
 	memcpy(share->handle, &copy.handle, sizeof(share->handle));
 	if (!copy_of(session, wanted->generation, &now))

@@ -70,6 +70,7 @@ struct gpushare_buffer {
 	bool read_only, adopted, host_only;
 	bool asked_read_only;		     /* the attach asked for read_only */
 	bool staged;			     /* no gpushare_commit() was answered by OK so far */
+	unsigned int committing;	     /* threads in gpushare_commit() */
 	struct api_rights rights;	     /* if it is shared or allocated here */
 	_Atomic bool passive;		     /* acquiring it doesn't make this process a consumer */
 	_Atomic(struct ordering *) ordering; /* NULL until first used; see api_order.h */

@@ -182,7 +182,9 @@ void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 	memcpy(wanted->device_uuid, info->device_uuid, sizeof(wanted->device_uuid));
 	wanted->backing = info->backing;
 	wanted->address = buffer->address ? buffer->address : buffer->pointer;
-	wanted->flags = info->flags;
+	wanted->flags = info->flags & ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	if (buffer->staged && !buffer->committing)
+		wanted->flags |= GPUSHARE_FLAG_STAGED;
 	wanted->ttl_s = info->ttl_s;
 	share->mode = buffer->rights.mode;
 	memcpy(share->group, buffer->rights.group, sizeof(share->group));
@@ -381,8 +383,8 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 	return session_end_shared(buffer);
 }
 
-/* The flag is cleared before the request. So a new registry, to which the session shares the buffer
- * again, gets it as not staged, and may give it another generation. If such a registry answers
+/* A new registry, to which the session shares the buffer again during the commit, gets it as not
+ * staged, and may give it another generation. If such a registry answers
  * E_NOT_FOUND, try again with the present generation. Threads that commit the same buffer ask each:
  * the registry does nothing the second time. */
 static int commit(struct gpushare_buffer *buffer)
@@ -398,19 +400,18 @@ static int commit(struct gpushare_buffer *buffer)
 		before = session_connections(session);
 		session_lock(session);
 		staged = buffer->staged;
-		buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+		buffer->committing += staged;
 		ask.verb.commit.generation = buffer->info.generation;
 		pthread_mutex_unlock(&session->lock);
 		if (!staged)
 			return GPUSHARE_OK;
 		status = session_ask(session, &ask, NO_BODY);
 		session_lock(session);
-		if (!status)
+		buffer->committing--;
+		if (!status) {
 			buffer->staged = false;
-		if (buffer->staged)
-			buffer->info.flags |= GPUSHARE_FLAG_STAGED;
-		else /* another thread's commit may have failed meanwhile */
 			buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+		}
 		pthread_mutex_unlock(&session->lock);
 	} while (status == GPUSHARE_E_NOT_FOUND && session_connections(session) != before &&
 		 --tries);

@@ -43,8 +43,7 @@ struct gpushare_watch {
 	/* what gpushare_watch_next() has to deliver: */
 	uint64_t lost;
 	bool restarted;
-	bool pending; /* `notice` has to be delivered */
-	notice notice;
+	const notice *pending; /* in client->reply; NULL: none */
 };
 
 /* Disconnect, and connect again after a delay. */
@@ -170,12 +169,12 @@ static bool deliver(struct gpushare_watch *watch, struct gpushare_notice *out_no
 		tell(watch, GPUSHARE_NOTICE_RESTART, out_notice);
 		watch->restarted = false;
 	} else if (watch->pending) {
-		tell(watch, (enum gpushare_notice_kind)watch->notice.kind, out_notice);
-		out_notice->pid = watch->notice.pid;
-		out_notice->published = watch->notice.published;
-		out_notice->rate = watch->notice.rate;
-		codec_read_info(&watch->notice.buffer, &out_notice->info);
-		watch->pending = false;
+		tell(watch, (enum gpushare_notice_kind)watch->pending->kind, out_notice);
+		out_notice->pid = watch->pending->pid;
+		out_notice->published = watch->pending->published;
+		out_notice->rate = watch->pending->rate;
+		codec_read_info(&watch->pending->buffer, &out_notice->info);
+		watch->pending = NULL;
 	} else {
 		return false;
 	}
@@ -262,9 +261,8 @@ static int take_in(struct gpushare_watch *watch, const notice *told)
 {
 	if (!place(watch, told))
 		return refuse(watch);
-	watch->notice = *told;
-	watch->pending =
-	    is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0));
+	if (is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0)))
+		watch->pending = told;
 	return GPUSHARE_OK;
 }
 

@@ -59,17 +59,6 @@ static void in_child(void)
 	errno = error;
 }
 
-static bool identify(struct held *held)
-{
-	struct stat is;
-
-	if (fstat(held->fd, &is))
-		return false;
-	held->device = is.st_dev;
-	held->inode = is.st_ino;
-	return true;
-}
-
 static uint64_t put_in(struct held *made)
 {
 	bool forks;
@@ -90,18 +79,23 @@ uint64_t held_keep(int fd)
 {
 	int error = errno;
 	struct held *made = calloc(1, sizeof(*made));
+	struct stat is;
 
 	if (!made)
 		return 0;
 	made->fd = fcntl(fd, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
 	if (made->fd < 0)
 		made->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	errno = error;
-	if (made->fd >= 0 && identify(made))
+	if (made->fd >= 0 && !fstat(made->fd, &is)) {
+		made->device = is.st_dev;
+		made->inode = is.st_ino;
+		errno = error;
 		return put_in(made);
+	}
 	if (made->fd >= 0)
 		close(made->fd);
 	free(made);
+	errno = error;
 	return 0;
 }
 

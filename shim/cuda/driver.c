@@ -133,16 +133,13 @@ static void open_once(void)
 	opened.usable = true;
 }
 
-const struct driver *driver_open(char *why, size_t why_size)
+const struct driver *driver_open(const char **out_why)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, open_once);
-	if (!opened.usable) {
-		snprintf(why, why_size, "%s", opened.why);
-		return NULL;
-	}
-	return &opened.table;
+	*out_why = opened.why;
+	return opened.usable ? &opened.table : NULL;
 }
 
 const char *driver_error_name(const struct driver *driver, cu_result result)

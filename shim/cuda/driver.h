@@ -24,9 +24,9 @@ void driver_fill(struct driver *table, void *library);
  * NULL: none. */
 const char *driver_missing(const struct driver *table);
 
-/* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in `why`: no
+/* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in *out_why: no
  * library, a call we need is missing (named), or cuInit failed (named). Thread-safe. */
-const struct driver *driver_open(char *why, size_t why_size);
+const struct driver *driver_open(const char **out_why);
 
 /* The name of `result`, such as "CUDA_ERROR_INVALID_VALUE", as the driver says it; never
  * NULL. */

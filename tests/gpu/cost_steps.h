@@ -117,8 +117,8 @@ static inline void cost_must(int status, const char *what)
  */
 static inline void cost_start(void)
 {
-	char why[256];
-	struct driver *table = (struct driver *)(uintptr_t)driver_open(why, sizeof(why));
+	const char *why;
+	struct driver *table = (struct driver *)(uintptr_t)driver_open(&why);
 
 	if (!table) {
 		fprintf(stderr, "%s\n", why);

@@ -135,11 +135,6 @@ static sigset_t signals_block(void)
 	return before;
 }
 
-static void signals_restore(const sigset_t *before)
-{
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
 static int find_loader(PFN_vkGetInstanceProcAddr *out_find)
 {
 	void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -335,7 +330,7 @@ static int vulkan_device(const unsigned char uuid[VK_UUID_SIZE],
 				GPUS_MAX);
 	before = signals_block();
 	status = open_device(uuid, &fresh);
-	signals_restore(&before);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (status)
 		return status;
 	vulkan.devices[vulkan.count] = fresh;
