@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocating memory that has a name from the beginning. */
-#include "api_share.h"
+#include "api_session.h"
 #include "api_used.h"
 
 #include <inttypes.h>

@@ -130,18 +130,18 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 
 /* Two threads may map the same buffer at once; the first struct stays and the other is freed.
  * `attached`: session->attached when the session did not have the buffer. */
-static int attach_publish(struct gpushare_buffer *buffer, const record *from,
-			  const struct gpushare_attach_options *options, unsigned int readings,
-			  uint64_t attached, struct gpushare_buffer **out_buffer)
+static int attach_publish(struct gpushare_buffer *buffer, const struct attach_answer *answer,
+			  const struct gpushare_attach_options *options, uint64_t attached,
+			  struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_session *session = buffer->session;
 	struct gpushare_buffer *seen = NULL;
 	int status = GPUSHARE_OK;
 
 	session_lock(session);
-	resync_check(&session->resync, readings);
+	resync_check(&session->resync, answer->got.readings);
 	if (session->attached != attached)
-		seen = attach_seen(session, from, options, &status);
+		seen = attach_seen(session, &answer->reply.buffer, options, &status);
 	if (!seen) {
 		DL_PREPEND(session->buffers, buffer);
 		session->attached++;
@@ -189,39 +189,26 @@ static int attach_open(struct gpushare_buffer *buffer, const struct attach_answe
 }
 
 /* An attach_make. */
-static int make(struct gpushare_session *session, const struct attach_answer *answer,
-		const void *asked, struct gpushare_buffer **out_buffer)
+static int make(struct gpushare_buffer *buffer, const struct attach_answer *answer,
+		const void *asked)
 {
 	const struct gpushare_attach_options *options = asked;
-	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	int status = attach_check(&answer->reply.buffer);
+	const record *from = &answer->reply.buffer;
+	int status = attach_check(from);
 
 	if (status)
 		return status;
-	if (options->same_address && !backing_is_fd(answer->reply.buffer.backing) &&
-	    !answer->reply.own)
+	if (options->same_address && !backing_is_fd(from->backing) && !answer->reply.own)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "'%s' is cudaMalloc memory, whose address the driver chooses; only vmm and "
 		    "unified buffers can be attached at their owner's address",
-		    answer->reply.buffer.name);
-	buffer = calloc(1, sizeof(*buffer));
-	if (!buffer)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
-				answer->reply.buffer.name);
-	buffer->session = session;
-	buffer->count = 1;
-	buffer->address = answer->reply.buffer.address;
+		    from->name);
+	buffer->address = from->address;
 	buffer->passive = options->passive;
 	buffer->read_only = answer->reply.read_only;
 	buffer->asked_read_only = options->read_only != 0;
-	codec_read_info(&answer->reply.buffer, &buffer->info);
-	status = attach_open(buffer, answer, options);
-	if (status)
-		return status;
-	*out_buffer = buffer;
-	buffer = NULL;
-	return GPUSHARE_OK;
+	return attach_open(buffer, answer, options);
 }
 
 /* Fetching the page of counts pays off from the second attach on. */
@@ -248,24 +235,31 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 		    const struct attach_way *way, struct gpushare_buffer **out_buffer)
 {
 	const record *from = &answer->reply.buffer;
-	struct gpushare_buffer *seen;
+	struct gpushare_buffer *buffer;
 	uint64_t attached;
 	int status;
 
 	session_lock(session);
-	seen = attach_seen(session, from, way->options, &status);
+	buffer = attach_seen(session, from, way->options, &status);
 	attached = session->attached;
 	resync_check(&session->resync, answer->got.readings);
 	pthread_mutex_unlock(&session->lock);
-	if (seen) {
+	if (buffer) {
 		if (!status)
-			*out_buffer = seen;
+			*out_buffer = buffer;
 		return status;
 	}
-	status = way->make(session, answer, way->make_options, &seen);
-	return status ? status
-		      : attach_publish(seen, from, way->options, answer->got.readings, attached,
-				       out_buffer);
+	buffer = calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'", from->name);
+	buffer->session = session;
+	buffer->count = 1;
+	codec_read_info(from, &buffer->info);
+	status = way->make(buffer, answer, way->make_options);
+	if (!status)
+		return attach_publish(buffer, answer, way->options, attached, out_buffer);
+	free(buffer);
+	return status;
 }
 
 static void attach_request(const char *name, enum attach_kind kind, request *out_request)

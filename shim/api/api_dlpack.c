@@ -86,10 +86,8 @@ static int check_shape(const struct gpushare_buffer *buffer,
 static int check(const struct gpushare_buffer *buffer,
 		 const struct gpushare_dlpack_options *options, void *const *out_managed)
 {
-	int status = session_check_buffer(buffer);
+	int status = API_NEED(session_check_buffer(buffer), out_managed);
 
-	if (!status && !out_managed)
-		status = api_fail(GPUSHARE_E_INVALID, "out_managed is NULL");
 	if (!status)
 		status = check_place(buffer, options->device_type);
 	/* without options, the tensor is the whole buffer */

@@ -4,7 +4,7 @@
  * BUFFER_ALLOCATED if this session created it, and BUFFER_ATTACHED if it opened it. `pointer` is
  * the CUevent, and `handle` its IPC handle of 64 bytes.
  */
-#include "api_share.h"
+#include "api_session.h"
 #include "api_used.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@
 #define LEGACY 1
 
 struct gpushare_event {
-	struct gpushare_buffer named;
+	struct gpushare_buffer named; /* all that there is: a buffer is cast to its event */
 };
 
 static cu_event event_of(const struct gpushare_buffer *buffer)
@@ -38,16 +38,6 @@ static int event_add(const struct driver *driver, cu_event event, cu_context con
 {
 	return used_add(&(struct used_object){
 	    .key = (uintptr_t)event, .driver = driver, .context = context, .kept = kept});
-}
-
-static int event_check(const struct gpushare_session *session, const char *name,
-		       struct gpushare_event *const *out_event)
-{
-	int status = session_check_name(session, name);
-
-	if (!status && !out_event)
-		status = api_fail(GPUSHARE_E_INVALID, "out_event is NULL");
-	return status;
 }
 
 /* The current context if it is on that device. Else the device's primary context, which the session
@@ -163,7 +153,7 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	API_CALL;
 	static const struct gpushare_share_options defaults;
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	int status = event_check(session, name, out_event);
+	int status = API_NEED(session_check_name(session, name), out_event);
 
 	if (!options)
 		options = &defaults;
@@ -254,13 +244,11 @@ static int open_own(struct gpushare_buffer *buffer, const record *from)
 }
 
 /* An attach_make. */
-static int open_make(struct gpushare_session *session, const struct attach_answer *asked,
-		     const void *options, struct gpushare_buffer **out)
+static int open_make(struct gpushare_buffer *buffer, const struct attach_answer *asked,
+		     const void *options)
 {
-	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	const gpushare_AttachReply *answer = &asked->reply;
 	const record *from = &answer->buffer;
-	void *made;
 	int status;
 
 	if (from->backing != GPUSHARE_BACKING_EVENT)
@@ -268,24 +256,13 @@ static int open_make(struct gpushare_session *session, const struct attach_answe
 				"the registry's answer says that '%s' is an event, but lacks the "
 				"event's data: restart it with this version",
 				from->name);
-	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
-	buffer = made;
-	if (!buffer)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to open '%s'", from->name);
-	buffer->session = session;
 	buffer->kind = BUFFER_ATTACHED;
-	buffer->count = 1;
-	codec_read_info(from, &buffer->info);
 	if (answer->own) /* never ask the registry whether this process is gone */
 		buffer->ask_ms = INT64_MAX;
-	status = open_device(session->driver, from, options, &buffer->device);
-	if (!status)
-		status = answer->own ? open_own(buffer, from) : open_import(buffer, answer);
+	status = open_device(buffer->session->driver, from, options, &buffer->device);
 	if (status)
 		return status;
-	*out = buffer;
-	buffer = NULL;
-	return GPUSHARE_OK;
+	return answer->own ? open_own(buffer, from) : open_import(buffer, answer);
 }
 
 API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char *name,
@@ -303,7 +280,7 @@ API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char 
 	    .wait_ms = options ? options->wait_ms : 0,
 	};
 	struct gpushare_buffer *buffer = NULL;
-	int status = event_check(session, name, out_event);
+	int status = API_NEED(session_check_name(session, name), out_event);
 
 	if (status)
 		return status;

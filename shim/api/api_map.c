@@ -308,12 +308,10 @@ void map_view_close(struct map_view *view)
 static int check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
 		 unsigned int access, struct gpushare_map *const *out_map)
 {
-	int status = transfer_check_access(buffer, offset, length, access);
+	int status = API_NEED(transfer_check_access(buffer, offset, length, access), out_map);
 
 	if (status)
 		return status;
-	if (!out_map)
-		return api_fail(GPUSHARE_E_INVALID, "out_map is NULL");
 	if (!length)
 		return api_fail(GPUSHARE_E_INVALID,
 				"0 bytes of '%s' can't be mapped; 1 or more can",

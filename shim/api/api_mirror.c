@@ -121,12 +121,10 @@ static void mirror_spare(struct gpushare_session *session, struct gpushare_mirro
 static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
 			unsigned int access, struct gpushare_mirror *const *out_mirror)
 {
-	int status = transfer_check_access(buffer, offset, length, access);
+	int status = API_NEED(transfer_check_access(buffer, offset, length, access), out_mirror);
 
 	if (status)
 		return status;
-	if (!out_mirror)
-		return api_fail(GPUSHARE_E_INVALID, "out_mirror is NULL");
 	if (buffer->host_only)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is attached host_only, and a mirror needs CUDA; use "

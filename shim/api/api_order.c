@@ -205,10 +205,8 @@ API_PUBLIC int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_p
 {
 	API_CALL;
 	struct ordering *ordering;
-	int status = ordering_of(buffer, 0, &ordering);
+	int status = API_NEED(ordering_of(buffer, 0, &ordering), out_published);
 
-	if (!status && !out_published)
-		status = api_fail(GPUSHARE_E_INVALID, "out_published is NULL");
 	if (!status)
 		*out_published = order_published(ordering->page);
 	return status;

@@ -49,10 +49,8 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 {
 	API_CALL;
 	record found;
-	int status = session_check_name(session, name);
+	int status = API_NEED(session_check_name(session, name), out_info);
 
-	if (!status && !out_info)
-		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
 	if (status)
 		return status;
 	status = query_look_up(session, name, &found);
@@ -65,10 +63,8 @@ API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_stat
 {
 	API_CALL;
 	record found;
-	int status = session_check_buffer(buffer);
+	int status = API_NEED(session_check_buffer(buffer), out_state);
 
-	if (!status && !out_state)
-		status = api_fail(GPUSHARE_E_INVALID, "out_state is NULL");
 	if (status)
 		return status;
 	status = query_look_up(buffer->session, buffer->info.name, &found);
@@ -167,11 +163,8 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
 	struct gpushare_info info;
-	int status = session_check_buffer(buffer);
+	int status = API_NEED(API_NEED(session_check_buffer(buffer), out_tags), out_count);
 
-	if (!status && (!out_tags || !out_count))
-		status =
-		    api_fail(GPUSHARE_E_INVALID, "%s is NULL", out_tags ? "out_count" : "out_tags");
 	if (status)
 		return status;
 	memcpy(ask.verb.lookup.name, buffer->info.name, sizeof(buffer->info.name));
@@ -228,10 +221,8 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_holders_tag};
 	_cleanup_free_ gpushare_HoldersReply *page = NULL;
-	int status = session_check_name(session, name);
+	int status = API_NEED(session_check_name(session, name), visit);
 
-	if (!status && !visit)
-		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
 	page = status ? NULL : malloc(sizeof(*page));
 	if (!status && !page)
 		status = api_fail(GPUSHARE_E_NO_MEMORY,
@@ -301,10 +292,8 @@ static int list(struct gpushare_session *session, const char *glob, gpushare_Lis
 		int (*visit)(const struct gpushare_info *info, void *user), void *user)
 {
 	request ask = {.which_verb = gpushare_Request_list_tag, .verb.list = which};
-	int status = session_check_glob(session, glob);
+	int status = API_NEED(session_check_glob(session, glob), visit);
 
-	if (!status && !visit)
-		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
 	if (status)
 		return status;
 	ask.verb.list.limit = sizeof(((gpushare_ListReply *)0)->buffers) / sizeof(record);
@@ -379,10 +368,8 @@ API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_stat_tag};
 	_cleanup_free_ gpushare_StatReply *answer = NULL;
-	int status = session_check(session);
+	int status = API_NEED(session_check(session), out_info);
 
-	if (!status && !out_info)
-		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
 	if (status)
 		return status;
 	answer = malloc(sizeof(*answer));

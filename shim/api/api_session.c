@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "api_order.h"
-#include "api_share.h"
 #include "api_used.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"

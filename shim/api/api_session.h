@@ -309,16 +309,29 @@ int mapping_close(const struct gpushare_buffer *buffer);
 /* Return the status, and set the sentence, for an IPC handle that CUDA does not open. */
 int mapping_refused(const struct driver *driver, cu_result result, const record *from);
 
-/* api_share.c: write the buffer's record into a Share request. */
+/* api_share.c. share_check(): check a caller's arguments. */
+int share_check(const struct gpushare_session *session, const char *name, size_t size,
+		struct gpushare_buffer *const *out_buffer);
+/* Make a buffer of this process, after checking `mode` and `group` (may be NULL). The caller sets
+ * device and context, `pointer`, `staged`, and size, flags and ttl_s in `info`. */
+int share_new(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+	      uint32_t mode, const char *group, struct gpushare_buffer **out_buffer);
+/* Export the memory at buffer->pointer: set buffer->handle, or *out_fd for cuMemCreate memory. Also
+ * sets backing, device_uuid, base_offset and base_size in buffer->info. */
+int share_export(struct gpushare_buffer *buffer, int *out_fd);
+/* Share an exported buffer and add it to its session. `fd`: for a backing that has a descriptor. */
+int share_enter(struct gpushare_buffer *buffer, int fd);
+/* Write the buffer's record into a Share request. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
 /* Set rights that the caller did not ask for from the buffer's record, for sharing it again. */
 void share_keep_rights(struct gpushare_buffer *buffer);
 /* The work of gpushare_free(). */
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* Make a buffer from the registry's answer. The caller puts it on the session's list. */
-typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
-			const void *options, struct gpushare_buffer **out_buffer);
+/* Map or open what the registry's answer is about. The caller has set session, count and info of
+ * the buffer, and puts it on the session's list. */
+typedef int attach_make(struct gpushare_buffer *buffer, const struct attach_answer *answer,
+			const void *options);
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
 /* How to attach some names. */
 struct attach_way {

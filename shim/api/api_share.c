@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sharing memory of this process: what the registry needs to know of it, and its name. */
 #include "api_order.h"
-#include "api_share.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -218,10 +217,8 @@ int share_enter(struct gpushare_buffer *buffer, int fd)
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
 		struct gpushare_buffer *const *out_buffer)
 {
-	int status = session_check_name(session, name);
+	int status = API_NEED(session_check_name(session, name), out_buffer);
 
-	if (!status && !out_buffer)
-		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
 	if (!status && !size)
 		status = api_fail(GPUSHARE_E_INVALID, "the size of '%s' is 0; share 1 byte or more",
 				  name);

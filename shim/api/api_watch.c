@@ -377,10 +377,8 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 {
 	API_CALL;
 	struct gpushare_watch *watch;
-	int status = session_check_glob(session, glob);
+	int status = API_NEED(session_check_glob(session, glob), out_watch);
 
-	if (!status && !out_watch)
-		status = api_fail(GPUSHARE_E_INVALID, "out_watch is NULL");
 	if (status)
 		return status;
 	watch = calloc(1, sizeof(*watch));

@@ -22,6 +22,11 @@ int api_fail(int status, const char *format, ...)
 	return status;
 }
 
+int api_need(int status, int given, const char *name)
+{
+	return status || given ? status : api_fail(GPUSHARE_E_INVALID, "%s is NULL", name);
+}
+
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...)
 {
