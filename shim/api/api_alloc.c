@@ -109,22 +109,6 @@ static int alloc_vmm(struct gpushare_buffer *buffer, int *out_fd)
 	return status;
 }
 
-int alloc_unmap(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping)
-{
-	_device_scope_ struct device_scope scope = {NULL};
-	cu_result result;
-	int status = device_enter(driver, context, &scope);
-
-	if (status)
-		return status;
-	result = vmm_unmap(driver, mapping);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemUnmap",
-				     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
-				     mapping->size, mapping->pointer);
-	return GPUSHARE_OK;
-}
-
 static int alloc_new(struct gpushare_buffer *buffer)
 {
 	_cleanup_close_ int fd = -1;

@@ -69,7 +69,7 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 
 	if (options->same_address)
 		return NULL;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	DL_FOREACH (session->buffers, seen) {
 		if (attach_is_current(seen, name, options, change))
 			break;
@@ -138,7 +138,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const struct attach_an
 	struct gpushare_buffer *seen = NULL;
 	int status = GPUSHARE_OK;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	resync_check(&session->resync, answer->got.readings);
 	if (session->attached != attached)
 		seen = attach_seen(session, &answer->reply.buffer, options, &status);
@@ -218,7 +218,7 @@ static void attach_remember(const struct attaching_one *one)
 	struct gpushare_session *session = buffer->session;
 	bool is_worth_it;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (one->is_watched) {
 		buffer->is_watched = true;
 		buffer->change = one->change;
@@ -239,7 +239,7 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 	uint64_t attached;
 	int status;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	buffer = attach_seen(session, from, way->options, &status);
 	attached = session->attached;
 	resync_check(&session->resync, answer->got.readings);

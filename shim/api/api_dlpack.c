@@ -125,7 +125,7 @@ static void tensor_end(struct tensor *tensor)
 	}
 	free(tensor);
 	session = buffer->session;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	stays = buffer->count || buffer->users > 1;
 	if (stays)
 		buffer->users--;
@@ -135,7 +135,7 @@ static void tensor_end(struct tensor *tensor)
 			return; /* during a capture: the buffer stays until the process ends */
 		(void)session_unuse(buffer);
 	}
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	close = --session->tensors == 0 && session->closed;
 	pthread_mutex_unlock(&session->lock);
 	if (close)
@@ -220,7 +220,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	tensor->process = fork_check_number();
 	fill(tensor, options);
 	session_use(buffer);
-	session_lock(buffer->session);
+	pthread_mutex_lock(&buffer->session->lock);
 	buffer->session->tensors++;
 	pthread_mutex_unlock(&buffer->session->lock);
 	*out_managed = tensor;
@@ -232,7 +232,7 @@ static struct gpushare_buffer *left(struct gpushare_session *session)
 {
 	struct gpushare_buffer *buffer;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	for (buffer = session->buffers; buffer && !buffer->count; buffer = buffer->next)
 		;
 	pthread_mutex_unlock(&session->lock);
@@ -244,7 +244,7 @@ bool dlpack_holds(struct gpushare_session *session)
 	struct gpushare_buffer *buffer;
 	bool holds;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	holds = session->tensors && !session->closed;
 	pthread_mutex_unlock(&session->lock);
 	if (!holds)
@@ -252,7 +252,7 @@ bool dlpack_holds(struct gpushare_session *session)
 	while ((buffer = left(session)))
 		(void)(buffer_is_attached(buffer) ? gpushare_detach(buffer)
 						  : gpushare_free(buffer));
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	holds = session->tensors;
 	session->closed = holds;
 	pthread_mutex_unlock(&session->lock);

@@ -426,7 +426,7 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 		*out_known = client_read_changes(session->client, buffer->info.name, out_change);
 		session_give_client(session);
 	}
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (*out_known && buffer->is_watched && buffer->ask_ms != INT64_MAX)
 		must = buffer->change != *out_change;
 	else
@@ -444,7 +444,7 @@ static void remember(struct gpushare_buffer *buffer, int status, uint64_t change
 		client_fetch_changes(session->client);
 		session_give_client(session);
 	}
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	buffer->is_watched = is_known && status == GPUSHARE_OK;
 	buffer->change = change;
 	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);

@@ -438,14 +438,14 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	bool late;
 	int status;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	view = buffer->view;
 	pthread_mutex_unlock(&session->lock);
 	if (!view) {
 		status = view_open(buffer, &fresh);
 		if (status)
 			return status;
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		/* If another thread was first, view_open() has counted the same view twice. */
 		late = buffer->view != NULL;
 		if (!late)

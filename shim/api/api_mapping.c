@@ -250,6 +250,7 @@ int mapping_close(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
+	bool vmm = buffer->mapping.size;
 	cu_result result;
 	int status;
 
@@ -262,15 +263,15 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	}
 	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
 		return unified_drop(buffer->mapping.pointer);
-	if (buffer->mapping.size)
-		return alloc_unmap(driver, buffer->context, &buffer->mapping);
-	if (buffer->kind == BUFFER_ALLOCATED)
+	if (buffer->kind == BUFFER_ALLOCATED && !vmm)
 		return alloc_free(driver, buffer->context, buffer->pointer);
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
-	result = driver->cuIpcCloseMemHandle(buffer_base(buffer));
-	return result == CU_OK ? GPUSHARE_OK
-			       : api_fail_cuda(driver, result, "cuIpcCloseMemHandle",
-					       "'%s' can't be unmapped", buffer->info.name);
+	result = vmm ? vmm_unmap(driver, &buffer->mapping)
+		     : driver->cuIpcCloseMemHandle(buffer_base(buffer));
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	return api_fail_cuda(driver, result, vmm ? "cuMemUnmap" : "cuIpcCloseMemHandle",
+			     "'%s' can't be unmapped", buffer->info.name);
 }

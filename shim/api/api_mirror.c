@@ -44,7 +44,7 @@ static struct gpushare_mirror *spare_take(struct gpushare_session *session, size
 {
 	struct gpushare_mirror *best = NULL, *useless = NULL, *each;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	LL_FOREACH (session->spares, each) {
 		if (each->size >= length && (!best || each->size < best->size))
 			best = each;
@@ -108,7 +108,7 @@ static int mirror_make(const struct gpushare_buffer *buffer, size_t length,
 static void mirror_spare(struct gpushare_session *session, struct gpushare_mirror *mirror,
 			 bool open)
 {
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (open)
 		DL_DELETE(session->mirrors, mirror);
 	if (mirror->size)
@@ -155,7 +155,7 @@ API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offse
 		return status;
 	}
 	session_use(buffer);
-	session_lock(buffer->session);
+	pthread_mutex_lock(&buffer->session->lock);
 	DL_PREPEND(buffer->session->mirrors, mirror);
 	pthread_mutex_unlock(&buffer->session->lock);
 	*out_mirror = mirror;

@@ -174,7 +174,7 @@ static int tell_leave(struct ordering *ordering)
 	request tell;
 	int status;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	leaving = ordering->leaving;
 	describe_leave(ordering, &tell);
 	pthread_mutex_unlock(&session->lock);
@@ -183,7 +183,7 @@ static int tell_leave(struct ordering *ordering)
 	status = session_ask(session, &tell, NO_BODY);
 	if (status_is_unheard(status))
 		return status;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	ordering->leaving &= ~leaving;
 	pthread_mutex_unlock(&session->lock);
 	return status;
@@ -221,7 +221,7 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	}
 	if (status)
 		return status;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (answer.id == ordering->page->id)
 		note_roles(ordering, ask.roles, &answer, connection);
 	else
@@ -260,7 +260,7 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		status = make(buffer, fd, &made);
 	if (status)
 		return status;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	seen = find(session, made->generation);
 	if (!seen) {
 		DL_PREPEND(session->orderings, made);
@@ -290,7 +290,7 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 	if (status)
 		return status;
 	if (!ordering) {
-		session_lock(buffer->session);
+		pthread_mutex_lock(&buffer->session->lock);
 		ordering = find(buffer->session, buffer->info.generation);
 		if (ordering)
 			use(buffer, ordering);
@@ -327,7 +327,7 @@ static void end_roles(struct ordering *ordering, uint32_t roles)
 	struct gpushare_session *session = ordering->session;
 	bool busy = pthread_mutex_trylock(&ordering->release);
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
 	ordering->leaving |= roles;
 	if (roles & ORDER_CONSUMES)
@@ -391,7 +391,7 @@ void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering;
 
-	session_lock(buffer->session);
+	pthread_mutex_lock(&buffer->session->lock);
 	ordering = ordering_drop(buffer);
 	pthread_mutex_unlock(&buffer->session->lock);
 	ordering_finish(ordering, false);
@@ -407,7 +407,7 @@ void ordering_finish(struct ordering *ordering, bool memory_stays)
 	session = ordering->session;
 	if (is_to_be_told(ordering, memory_stays))
 		tell_end(ordering);
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	held = ordering->held; /* then tell_again() frees it */
 	ordering->ended = true;
 	pthread_mutex_unlock(&session->lock);
@@ -465,7 +465,7 @@ static struct ordering *tell_again(struct ordering *ordering)
 	bool unheard = status_is_unheard(status), gone;
 	struct ordering *next = NULL;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */
 	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended)
 		order_mark_gone(ordering->page);
@@ -486,7 +486,7 @@ void session_order_again(struct gpushare_session *session)
 {
 	struct ordering *ordering = NULL;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (!session->ordering_busy)
 		ordering = take_unsynced(session);
 	pthread_mutex_unlock(&session->lock);

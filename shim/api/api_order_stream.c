@@ -570,7 +570,7 @@ static void release_give(struct ordering *ordering, uint32_t slot)
 
 	/* If the slot is not left, the thread that leaves it later reads `last`. */
 	if (atomic_load(&ordering->slot) != slot) {
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		note_left(ordering, slot, atomic_exchange(&tail->last, 0));
 		pthread_mutex_unlock(&session->lock);
 	}

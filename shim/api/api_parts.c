@@ -27,7 +27,7 @@ static bool make(void *user, size_t index, request *out_request)
 	share->buffer.size = part->size;
 	tags_write(part->name, part->tags, part->tag_count, share->buffer.tags,
 		   &share->buffer.tags_count);
-	session_lock(all->whole->session);
+	pthread_mutex_lock(&all->whole->session->lock);
 	share->part_of = all->whole->info.generation;
 	all->whole->has_parts = true;
 	pthread_mutex_unlock(&all->whole->session->lock);
@@ -134,7 +134,7 @@ void parts_end(struct gpushare_buffer *whole)
 	struct gpushare_session *session = whole->session;
 	struct gpushare_buffer *part, *next, *ended = NULL;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	DL_FOREACH_SAFE (whole->has_parts ? session->buffers : NULL, part, next) {
 		if (part->whole != whole)
 			continue;
@@ -158,7 +158,7 @@ static void end_made(struct parts *all, size_t count)
 			buffer_free(part);
 			continue;
 		}
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		DL_DELETE(session->buffers, part);
 		pthread_mutex_unlock(&session->lock);
 		end_part(part, true);

@@ -64,7 +64,7 @@ const struct driver *session_driver(struct gpushare_session *session)
 		api_fail(GPUSHARE_E_NO_DRIVER, "%s", why);
 		return NULL;
 	}
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (!session->driver)
 		session->driver = driver; /* set once: it is read without the lock */
 	pthread_mutex_unlock(&session->lock);
@@ -138,7 +138,7 @@ void session_give_client(struct gpushare_session *session)
 	if (session->taken_ms) { /* 0: taken by session_look_client(), which makes no request */
 		session_waited(session->taken_ms);
 		session->client->timeout_ms = session->timeout_ms;
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		see_client(session);
 		pthread_mutex_unlock(&session->lock);
 	}
@@ -150,7 +150,7 @@ static bool list(struct resync *resync)
 	struct gpushare_session *session = resync->owner;
 	bool added = true;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	for (const struct gpushare_buffer *buffer = session->buffers; buffer;
 	     buffer = buffer->next) {
 		const struct resync_ref ref = {
@@ -172,7 +172,7 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 	const struct gpushare_buffer *buffer;
 
 	out_hold->count = 0;
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	for (buffer = session->buffers; buffer; buffer = buffer->next) {
 		if (buffer->info.generation != ref->generation || buffer->lost ||
 		    buffer_is_attached(buffer) != ref->attached)
@@ -201,7 +201,7 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 {
 	const struct gpushare_buffer *found;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	found = find(session, generation);
 	if (found) {
 		*out_copy = *found;
@@ -265,7 +265,7 @@ static void settle(struct gpushare_session *session, struct gpushare_buffer *cop
 {
 	struct gpushare_buffer *found;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	found = find(session, copy->info.generation);
 	if (found && !buffer_is_attached(found) && status != GPUSHARE_OK)
 		found->lost = true;
@@ -300,12 +300,13 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	status = export_again(&copy, &fd);
 	memcpy(share->handle, &copy.handle, sizeof(share->handle));
 	if (!copy_of(session, wanted->generation, &now))
-		return !status_is_unheard(status);
+		return true;
 	if (status == GPUSHARE_OK)
 		status = ask_again(session, &ask, fd, until_ms, &generation);
-	if (!status_is_unheard(status))
-		settle(session, &copy, status, generation);
-	return !status_is_unheard(status);
+	if (status_is_unheard(status))
+		return false;
+	settle(session, &copy, status, generation);
+	return true;
 }
 
 /* How a session tells a restarted registry of its buffers and shares them again. */
@@ -372,7 +373,7 @@ static struct client_seen see_reports(struct gpushare_session *session)
 {
 	struct client_seen reports;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	reports = session->seen; /* a new connection is counted after its resync */
 	pthread_mutex_unlock(&session->lock);
 	reports.pending = resync_is_pending(&session->resync);
@@ -437,7 +438,7 @@ unsigned int session_connections(struct gpushare_session *session)
 {
 	unsigned int connections;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	connections = session->seen.connections;
 	pthread_mutex_unlock(&session->lock);
 	return connections;
@@ -498,7 +499,7 @@ void session_tell_withdraw(struct gpushare_session *session, const struct gpusha
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
 		 unsigned int readings)
 {
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	resync_check(&session->resync, readings);
 	DL_PREPEND(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
@@ -525,7 +526,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	struct ordering *ended = NULL;
 	enum release what;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	*out_readings = resync_readings(&session->resync);
 	what = session_count_down(buffer);
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
@@ -543,7 +544,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 
 void session_use(struct gpushare_buffer *buffer)
 {
-	session_lock(buffer->session);
+	pthread_mutex_lock(&buffer->session->lock);
 	buffer->users++;
 	pthread_mutex_unlock(&buffer->session->lock);
 }
@@ -568,7 +569,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 	struct gpushare_info info;
 	unsigned int readings;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	info = buffer->info;
 	readings = resync_readings(&session->resync);
 	if (--buffer->users == 0) {

@@ -176,11 +176,6 @@ void buffer_free(struct gpushare_buffer *buffer);
  * that is not host_only, session->driver is set. */
 const struct driver *session_driver(struct gpushare_session *session);
 
-static inline void session_lock(struct gpushare_session *session)
-{
-	pthread_mutex_lock(&session->lock);
-}
-
 /* session_deadline(): when this thread's call has used up its time limit. session_waited(): count
  * the time since `began_ms` against the limit; for waits on the registry, or on another thread that
  * asks it. */
@@ -350,9 +345,8 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 /* The work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
 
-/* api_alloc.c: free memory of cuMemAlloc; unmap memory of cuMemCreate. */
+/* api_alloc.c: free memory of cuMemAlloc. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
-int alloc_unmap(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping);
 
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);

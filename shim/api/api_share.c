@@ -71,7 +71,7 @@ static int source_check_foreign(struct gpushare_session *session, uint64_t point
 {
 	char name[GPUSHARE_NAME_MAX + 1] = "";
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	for (struct gpushare_buffer *seen = session->buffers; seen && !*name; seen = seen->next)
 		if (seen->kind == BUFFER_ATTACHED && !seen->host_only &&
 		    pointer >= buffer_base(seen) &&
@@ -285,7 +285,7 @@ static uint32_t share_inherited(struct gpushare_session *session, uint64_t point
 {
 	uint32_t flags = 0;
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	for (const struct gpushare_buffer *own = session->buffers; own && !flags; own = own->next)
 		if (own->kind == BUFFER_ALLOCATED && pointer >= own->pointer &&
 		    pointer - own->pointer < own->info.size)
@@ -395,7 +395,7 @@ static int commit(struct gpushare_buffer *buffer)
 	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
 	do {
 		before = session_connections(session);
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		staged = buffer->staged;
 		buffer->committing += staged;
 		ask.verb.commit.generation = buffer->info.generation;
@@ -403,7 +403,7 @@ static int commit(struct gpushare_buffer *buffer)
 		if (!staged)
 			return GPUSHARE_OK;
 		status = session_ask(session, &ask, NO_BODY);
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		buffer->committing--;
 		if (!status) {
 			buffer->staged = false;

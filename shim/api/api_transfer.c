@@ -109,7 +109,7 @@ static int transfer_begin(struct transfer *transfer)
 	size_t size = transfer->length < CHUNK ? transfer->length : CHUNK;
 	struct staging old = {.context = NULL};
 
-	session_lock(session);
+	pthread_mutex_lock(&session->lock);
 	if (session->staging.context == context) {
 		old = session->staging;
 		session->staging = (struct staging){.context = NULL};
@@ -132,7 +132,7 @@ static void transfer_end(struct transfer *transfer)
 	struct staging old = transfer->staging;
 
 	if (keep) {
-		session_lock(session);
+		pthread_mutex_lock(&session->lock);
 		old = session->staging;
 		session->staging = transfer->staging;
 		pthread_mutex_unlock(&session->lock);

@@ -135,7 +135,7 @@ teardown_more() {
 	kill -KILL "$NODE_PID"
 	until_true has_ended "$NODE_PID"
 	run -1 --separate-stderr gpushare ls --nodes --json
-	equal "$(jq -r '.[] | .node + " " + .name' <<<"$output")" $'c kv\nc weights'
+	equal "$(jq -r '.[] | .node + " " + .name, .isolated' <<<"$output")" $'c kv\ntrue\nc weights\ntrue'
 	has "$stderr" "node 'a': $ADDRESS: no node listens there"
 	run -1 --separate-stderr gpushare nodes --json
 	equal "$(jq -c '[.[] | .node, .up]' <<<"$output")" '["c",true,"a",false]'
