@@ -64,6 +64,13 @@ static int take_turn(struct ordering *ordering)
 	return took ? GPUSHARE_OK : fail_busy(ordering, session->timeout_ms, "the registry");
 }
 
+/* A request in between called session_order_again(), too, but that skipped this ordering. */
+static void give_turn(struct ordering *ordering)
+{
+	pthread_mutex_unlock(&ordering->telling);
+	session_order_again(ordering->session);
+}
+
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
  * place of E_NOT_FOUND, with the registry's error sentence. But another thread may be about to
  * share the buffer with a new registry. */
@@ -239,9 +246,7 @@ static int ask_again(struct ordering *ordering, uint32_t roles)
 	if (status)
 		return status;
 	status = ask_in_turn(ordering, roles);
-	pthread_mutex_unlock(&ordering->telling);
-	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
-	session_order_again(ordering->session);
+	give_turn(ordering);
 	return status;
 }
 
@@ -345,9 +350,7 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 	if (status)
 		return status; /* a later request tells the registry */
 	status = tell_leave(ordering);
-	pthread_mutex_unlock(&ordering->telling);
-	/* session_ask() calls this too, but it skips an ordering whose turn is taken. */
-	session_order_again(ordering->session);
+	give_turn(ordering);
 	return status;
 }
 

@@ -109,14 +109,6 @@ static int take_lock(const struct ordering *ordering, pthread_mutex_t *lock)
 		   : ordering_fail_at_driver(ordering);
 }
 
-/* The same for the page's turn, a lock in the page; order_give_turn() releases it. */
-static int take_page_turn(const struct ordering *ordering)
-{
-	return order_take_turn(ordering->page, ordering->session->driver_ms)
-		   ? GPUSHARE_OK
-		   : ordering_fail_at_driver(ordering);
-}
-
 static bool is_ready(const struct ordering *ordering)
 {
 	return atomic_load_explicit(&ordering->means, memory_order_acquire);
@@ -435,10 +427,10 @@ static int publish_in_turn(struct ordering *ordering, cu_stream stream, bool cap
 	struct order_page *page = ordering->page;
 	uint64_t before;
 	bool late;
-	int status = take_page_turn(ordering);
+	int status = GPUSHARE_OK;
 
-	if (status)
-		return status;
+	if (!order_take_turn(page, ordering->session->driver_ms))
+		return ordering_fail_at_driver(ordering);
 	*out_before = before = atomic_load(&page->next);
 	late = atomic_load(&page->late);
 	if (captured && !late) {
@@ -733,12 +725,6 @@ static bool is_held_up(const struct ordering *ordering)
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Whether the ordering will be freed at some time: it is retired, and no graph has captured it. */
-static bool is_to_go(const struct ordering *ordering)
-{
-	return ordering->retired && !atomic_load(&ordering->captured);
-}
-
 /* Under the lock: take an ordering to free, of `session` (NULL: any) or of a closed session. NULL:
  * fewer than `many` can be freed, or an ordering in the list is held up. */
 static struct ordering *take_quiet(const struct gpushare_session *session, unsigned int many)
@@ -749,7 +735,7 @@ static struct ordering *take_quiet(const struct gpushare_session *session, unsig
 	LL_FOREACH2 (views.first, each, next_view) {
 		if (is_held_up(each))
 			return NULL;
-		if (!is_to_go(each))
+		if (!each->retired || atomic_load(&each->captured))
 			continue;
 		count++;
 		if (!quiet && (!session || !each->session || each->session == session))

@@ -239,14 +239,8 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 	return status;
 }
 
-/* Whether the page has made progress; else the listing would never end. */
-static bool goes_on(const gpushare_List *list, const gpushare_ListReply *page)
-{
-	return list->deferred ? page->after_generation > list->after_generation
-			      : strcmp(page->after, list->after) > 0;
-}
-
-/* Fetch the next page; `list` then asks for the one after it. */
+/* Fetch the next page; `list` then asks for the one after it. Without progress, the listing would
+ * never end. */
 static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
 {
 	gpushare_List *list = &ask->verb.list;
@@ -254,7 +248,8 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 
 	if (status || !out_page->more)
 		return status;
-	if (!goes_on(list, out_page))
+	if (list->deferred ? out_page->after_generation <= list->after_generation
+			   : strcmp(out_page->after, list->after) <= 0)
 		return api_fail(
 		    GPUSHARE_E_PROTOCOL,
 		    "the registry says that its list goes on, but not after which name");

@@ -206,10 +206,8 @@ int share_enter(struct gpushare_buffer *buffer, int fd)
 	if (status)
 		return status;
 	info->generation = answer.generation;
-	if (answer.mode) { /* 0: an older registry, which does not report it */
-		info->mode = answer.mode;
-		info->owner_gid = answer.owner_gid;
-	}
+	info->mode = answer.mode;
+	info->owner_gid = answer.owner_gid;
 	session_add(buffer->session, buffer, got.readings);
 	return GPUSHARE_OK;
 }
@@ -263,8 +261,6 @@ int share_new(struct gpushare_session *session, const char *name, enum buffer_ki
 	client_self(&self);
 	info->owner_alive = 1;
 	info->owner_uid = geteuid();
-	info->owner_gid = getegid();
-	info->mode = mode ? mode : 0600;
 	info->owner_pid = self.pid;
 	info->owner_started = self.started;
 	file = fopen("/proc/self/comm", "re");

@@ -257,25 +257,23 @@ static bool place(struct gpushare_watch *watch, const notice *told)
 	return true;
 }
 
-static int take_in(struct gpushare_watch *watch, const notice *told)
-{
-	if (!place(watch, told))
-		return refuse(watch);
-	if (is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0)))
-		watch->pending = told;
-	return GPUSHARE_OK;
-}
-
 /* Take one notice in, without waiting. E_TIMED_OUT, without a message: none has arrived. */
 static int take_one(struct gpushare_watch *watch)
 {
+	const notice *told;
+
 	while (watch->taken == watch->came) {
 		int status = receive(watch);
 
 		if (status)
 			return say_why(watch, status);
 	}
-	return take_in(watch, &watch->client->reply.body.subscribe.notices[watch->taken++]);
+	told = &watch->client->reply.body.subscribe.notices[watch->taken++];
+	if (!place(watch, told))
+		return refuse(watch);
+	if (is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0)))
+		watch->pending = told;
+	return GPUSHARE_OK;
 }
 
 /* Take notices in until one has to be delivered, TAKE_MAX at most. */
