@@ -420,8 +420,9 @@ static bool names_group(const request *question)
 	       !name_is_number(group);
 }
 
-/* Try fds.sock first. If it is gone or refuses this process while the main connection works, send
- * the request over the main connection. */
+/* Try fds.sock first. If the request was not sent there (fds.sock is gone, refuses this process, or
+ * an earlier answer came too late), or an older registry doesn't take this verb there, send it over
+ * the main connection. After the deadline, that leaves a request whose answer comes late. */
 static int exchange_quickly(struct client *client, int64_t deadline)
 {
 	const request *question = &client->request;
@@ -431,7 +432,7 @@ static int exchange_quickly(struct client *client, int64_t deadline)
 	client->asked = false;
 	if (client->outlived != client->connections && client_reach_fds(client, deadline))
 		status = client_exchange_fds(client, question, ENDING_MS, deadline);
-	if (!client->asked && client->socket.fd >= 0 && status && status != GPUSHARE_E_TIMED_OUT)
+	if (status && (!client->asked || status == GPUSHARE_E_PROTOCOL) && client->socket.fd >= 0)
 		status = client_exchange(client, question, deadline);
 	client->asked |= asked;
 	return status;
@@ -472,11 +473,12 @@ static int ask(struct client *client, int64_t deadline)
 }
 
 /* True: the request gives a buffer back, and no registry has received that request. */
-static bool is_untold(const struct client *client)
+static bool is_untold(const struct client *client, int status)
 {
 	pb_size_t verb = client->request.which_verb;
 
-	return client->connections && !client->asked && client_is_silent(client) &&
+	return client->connections && !client->asked &&
+	       (status == GPUSHARE_E_TIMED_OUT || client_is_silent(client)) &&
 	       (verb == gpushare_Request_withdraw_tag || verb == gpushare_Request_detach_tag);
 }
 
@@ -506,7 +508,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 			break;
 		status = client_connect_by(client, deadline);
 	}
-	if (is_untold(client))
+	if (is_untold(client, status))
 		client_tell_anew(client);
 	client->goes = -1;
 	/* E_LIMIT: the registry may have done the request, but this process had no room for the

@@ -180,9 +180,10 @@ bool link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAM
 		list = &line_ask(gpushare_Request_list_tag)->verb.list;
 		strcpy(list->glob, glob);
 		strcpy(list->after, after);
-		*after = '\0';
 		if (line_call(why, sizeof(why)) == GPUSHARE_OK)
 			found = search(&line.client->reply.body.list, generation, after, out_name);
+		else
+			*after = '\0';
 		line_leave();
 	} while (!found && *after);
 	return found;

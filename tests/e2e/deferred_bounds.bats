@@ -239,6 +239,24 @@ go_on_and_leave() {
 	equal "$(grep late "$WORK/app.out" || true)" ""
 }
 
+@test "the registry is stopped, and an earlier request is unanswered: the free is told later, and deferred" {
+	[ -n "${EMULATOR:-}" ] || start_registry
+	registry=$(registry_pids)
+	start theirs "$BIN/api_app" open alloc=a,x,2Mi touch="$WORK/theirs" await="$WORK/end"
+	await_file "$WORK/theirs"
+	begin_named app w:size=4Mi env GPUSHARE_ATTACH=x:size=2Mi GPUSHARE_TIMEOUT_MS=500 "$BIN/drv_linked" init \
+		stream=s alloc=a,4Mi fill=a,7 make=b,async,2Mi,s stall=s drop=b,async,s touch="$WORK/up" await="$WORK/go" \
+		go=s alloc=c,1Mi free=a touch="$WORK/freed" await="$WORK/end"
+	held w
+	stop_registry
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	go_on
+	until_true deferred_is "w 1"
+	equal "$(said 'free a')" 0
+	equal "$(names)" "x 2097152"
+}
+
 @test "calls that no rule names don't wait for the registry that knows who has the memory" {
 	paced rt_app_static true leave "4
 0"
