@@ -137,6 +137,7 @@ bool output_reserve(struct output *output, uint64_t size)
 {
 	int cpus = crew_cpus(), threads = DISK_THREADS, error;
 	struct statfs system;
+	char path[32];
 	void *map;
 
 	if (!*output->partial || size < OUTPUT_LARGE)
@@ -156,7 +157,9 @@ bool output_reserve(struct output *output, uint64_t size)
 		output->map_size = size;
 		threads = cpus > MEMORY_THREADS ? MEMORY_THREADS : cpus - 1;
 	} else {
-		output->direct = open(output->partial, O_WRONLY | O_DIRECT | O_CLOEXEC);
+		/* not by its name: another user may have put a link there */
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", output->fd);
+		output->direct = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
 		if (output->direct < 0)
 			return true;
 	}
