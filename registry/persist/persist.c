@@ -226,7 +226,8 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	if (backing_is_fd(entry->info.backing) && !saved->nameless)
-		entry->stored = saved->stored;
+		/* 0: an older registry wrote this */
+		entry->stored = saved->stored ? saved->stored : info->generation;
 	entry->info.deferred = info->deferred && saved->nameless;
 	entry->info.unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =
@@ -410,6 +411,9 @@ bool restore_open(struct registry *registry, const char *directory)
 	end_dead(registry);
 	missing = end_lost(registry);
 	save_all(registry);
+	if (!records_are_kept(
+		registry->records)) /* the disk was full; the old file is removed now */
+		save_all(registry);
 	fdstore_settle(registry->fdstore);
 	STORE_FOREACH (&registry->state.store, entry) {
 		if (!entry->info.nameless)

@@ -333,8 +333,8 @@ static uint8_t *copy_left(const struct records *records, size_t *out_size)
 	}
 	if (fstat(file, &is) || !S_ISREG(is.st_mode) || is.st_uid != geteuid())
 		log_line("%s is not a regular file of this user, and is ignored", RECORDS_FILE);
-	else
-		copy = calloc(1, (size_t)is.st_size + RECORDS_FRAME_MAX);
+	else if (!(copy = calloc(1, (size_t)is.st_size + RECORDS_FRAME_MAX)))
+		log_line("%s is ignored: out of memory", RECORDS_FILE);
 	*out_size = 0;
 	while (copy && (got = read(file, copy + *out_size, (size_t)is.st_size - *out_size)) > 0)
 		*out_size += (size_t)got;

@@ -42,12 +42,13 @@ on() {
 	GPUSHARE_DIR=$WORK/$1 "${@:2}"
 }
 
-# serve NODE [OPTION...]: start a node, and add it to the file of nodes; NODE_PID is its pid, ADDRESS its address
+# serve NODE [OPTION...]: start a node, by ${STARTER[@]}, and add it to the file of nodes; NODE_PID is its pid, ADDRESS
+# its address
 serve() {
 	local address=(--listen tls://127.0.0.1:0)
 	[ $# = 1 ] || address=()
 	rm -f "$WORK/$1.err" # of an earlier one
-	on "$1" start "$1" gpushare node "${address[@]}" "${@:2}"
+	on "$1" start "$1" "${STARTER[@]}" gpushare node "${address[@]}" "${@:2}"
 	NODE_PID=$PID
 	until_true grep -qs 'listening on' "$WORK/$1.err"
 	ADDRESS=$(sed -n 's/.*listening on //p' "$WORK/$1.err")

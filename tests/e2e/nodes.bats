@@ -452,6 +452,19 @@ speak() {
 	for fd in "${fds[@]}"; do exec {fd}>&-; done
 }
 
+@test "a node whose starter ignores SIGCHLD releases the connections that have ended" {
+	local STARTER=(env --ignore-signal=CHLD) sockets
+	source_of a weights 1000000
+	serve a
+	sockets=$(find "/proc/$NODE_PID/fd" -lname 'socket:*' | wc -l)
+	gpushare pull a:weights
+	received weights
+	released() {
+		[ "$(find "/proc/$NODE_PID/fd" -lname 'socket:*' | wc -l)" = "$sockets" ]
+	}
+	until_true released
+}
+
 @test "a node with 128 connections says so to the next puller" {
 	serve a --listen tcp://127.0.0.1:0 --trusted-network lo
 	local fd fds=()

@@ -180,6 +180,7 @@ bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX])
 	char file[PATH_MAX + sizeof("/nodes")], folder[PATH_MAX];
 	const char *given = getenv("GPUSHARE_NODES"), *from = given && *given ? given : file;
 
+	address_limit_look_ups();
 	*out = (struct nodes){.count = 0};
 	if (from == file) {
 		if (!nodes_folder(folder))

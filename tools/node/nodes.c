@@ -43,7 +43,6 @@ struct node_answers *nodes_ask(struct nodes *nodes, const char *folder, bool lis
 		tool_error("no memory to ask %zu nodes", nodes->count);
 		return NULL;
 	}
-	address_limit_look_ups();
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, STACK_SIZE);
 	for (size_t i = 0; i < nodes->count; i++) {

@@ -259,12 +259,13 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	const char *name;
 	bool good;
 
-	if (!parse(&puller, pull->copy.names[0], &name))
-		return TOOL_FAILED;
-	/* these use setenv(), so before there are threads */
+	/* These two use setenv(), so before there are threads; the C library reads RES_OPTIONS at the
+	 * first look-up. */
 	address_limit_look_ups();
 	if (pull->interface)
 		(void)ucx_version(NULL);
+	if (!parse(&puller, pull->copy.names[0], &name))
+		return TOOL_FAILED;
 	good = !pull_connect(&puller) || fail(&puller);
 	if (good)
 		same_host_begin(&puller);

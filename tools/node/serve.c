@@ -87,7 +87,7 @@ static void reap(struct server *server)
 	for (int i = 0; i < server->count; i++) {
 		const struct connection *one = &server->connections[i];
 
-		if (waitpid(one->pid, NULL, WNOHANG) == one->pid)
+		if (waitpid(one->pid, NULL, WNOHANG))
 			close(one->fd);
 		else
 			server->connections[kept++] = *one;
@@ -254,6 +254,8 @@ int node_serve(const struct node_listen *listen)
 	tool_error("listening on %s", at);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
+	signal(SIGCHLD,
+	       SIG_DFL); /* who started the node may have set SIG_IGN, for which none comes */
 	sigprocmask(SIG_BLOCK, &child, NULL); /* before join_nodes() starts a thread */
 	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (children < 0)

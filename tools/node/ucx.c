@@ -208,16 +208,17 @@ static bool work(struct ucx *ucx, int other, uint64_t end_ms)
 	struct pollfd events[] = {{.fd = ucx->events, .events = POLLIN},
 				  {.fd = other, .events = POLLIN}};
 	uint64_t now_ms = tool_now_ms();
+	bool busy;
 	int count;
 
-	if (now_ms >= end_ms) /* while UCX 1.13 connects, it may never have to wait */
+	if (now_ms >= end_ms)
 		return false;
 	if (calls.ucp_worker_progress(ucx->worker))
 		return true;
-	if (calls.ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY)
-		return true;
-	count = poll(events, 2, (int)(end_ms - now_ms));
-	return (count < 0 && errno == EINTR) || (count > 0 && !events[1].revents);
+	/* while UCX 1.13 connects, it may always be busy */
+	busy = calls.ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY;
+	count = poll(events, 2, busy ? 0 : (int)(end_ms - now_ms));
+	return (count < 0 && errno == EINTR) || (!events[1].revents && (busy || count > 0));
 }
 
 static void close_peer(struct ucx *ucx)
