@@ -13,11 +13,12 @@
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 #define AWAIT_NS (LIMIT_UNSEEN_S * NS_PER_S)
 
-/* Set in the numbers of pages in the fd store. */
+/* The fd store's number of a page is the buffer's generation with this bit set. */
 #define PAGE (UINT64_C(1) << 63)
-/* A process's number is its start time and its pid; see proc(5) for the most that a pid can be. */
+/* The number of a process that the registry can see is start time * PIDS + pid. PIDS: the largest
+ * pid_max, see proc(5). */
 #define PIDS 4194304u
-/* set: the rest is a hash of what the process says of itself */
+/* Set in the number of any other process. The rest is a hash of its Hello.self. */
 #define INVISIBLE (UINT64_C(1) << 63)
 
 static struct order *find(const struct registry *registry, uint64_t generation)
@@ -40,8 +41,8 @@ static struct entry *entry_of(const struct registry *registry, const struct orde
 	return store_find_generation(&registry->state.store, order->generation);
 }
 
-/* Whether the buffer has its owner's session, perhaps a disconnected one, and was neither freed nor
- * left out of a resync. */
+/* Whether the owner has a session, perhaps a disconnected one, and has neither freed the buffer nor
+ * left it out of a resync. */
 static bool has_owner(const struct entry *entry)
 {
 	return entry && entry->session && !entry->info.deferred && !entry->info.unsynced;
@@ -53,8 +54,8 @@ bool order_may(const struct entry *entry, const struct session *session)
 	       session_find_attachment(session, entry->info.generation);
 }
 
-/* The index has no publications, so remove the buffer from it: from now on, clients ask the
- * registry. */
+/* The index doesn't show publications. So remove the buffer from the index: clients that don't find
+ * it there ask the registry. */
 static struct order *order_new(struct registry *registry, uint64_t generation)
 {
 	struct order *order = calloc(1, sizeof(*order));
@@ -212,16 +213,16 @@ bool participant_has_ended(uint64_t number, uint64_t stack)
 	return number && !(number & INVISIBLE) && !process_lives(&process);
 }
 
-/* Whether the process with this number and start of its stack (both as in order_slot) lives. If the
- * registry can't see it: whether it has a session here. False if `number` is 0. */
+/* Whether a process lives, with `number` and `stack` as in struct order_slot. If the registry can't
+ * see the process: whether it has a session here. False if `number` is 0. */
 static bool lives(const struct registry *registry, uint64_t number, uint64_t stack)
 {
 	return number & INVISIBLE ? is_here(registry, number)
 				  : number && !participant_has_ended(number, stack);
 }
 
-/* Clears the stack first: even if this is interrupted, no number is paired with another process's
- * stack. */
+/* Clears the stack first. So even if the registry is killed here, no number is paired with another
+ * process's stack. */
 static void sign(_Atomic uint64_t *number, _Atomic uint64_t *stack, const struct process *peer)
 {
 	atomic_store(stack, 0);
@@ -229,7 +230,7 @@ static void sign(_Atomic uint64_t *number, _Atomic uint64_t *stack, const struct
 	atomic_store(stack, peer->stack);
 }
 
-/* Writes participant_number(), which identifies the participant's process, into the page. */
+/* Writes the number and the stack of the participant's process into the page. */
 static void participant_sign(const struct participant *participant)
 {
 	struct order_page *page = participant->order->page;
@@ -242,7 +243,7 @@ static void participant_sign(const struct participant *participant)
 		     &page->slot[participant->slot - 1].stack, peer);
 }
 
-/* Whether the process of a slot that is not final may still write to it. */
+/* Whether a slot's process may still write to the slot, unless order_slot_is_final(). */
 static bool may_release(const struct registry *registry, const struct order_slot *slot)
 {
 	uint64_t number = atomic_load(&slot->process);
@@ -252,8 +253,8 @@ static bool may_release(const struct registry *registry, const struct order_slot
 	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
 }
 
-/* Is `number`, read from the page, one of the numbers that `peer` may have? A registry in another
- * pid namespace may have written another number for it. True also for 0 (no process). */
+/* Whether `number`, read from the page, may be that of `peer`. A registry in another pid namespace
+ * may have written a different number for the same process. True also for 0 (no process). */
 static bool is_number_of(uint64_t number, const struct process *peer)
 {
 	const struct process own = {.pid = peer->own_pid, .started = peer->own_started};
@@ -265,7 +266,8 @@ static bool is_number_of(uint64_t number, const struct process *peer)
 	       (own.pid > 0 && number == participant_number(&own));
 }
 
-/* A client that lost its connection resumes the slot that it had. */
+/* Gives the consumer the slot that it asks to resume, if its process had that slot, else a free
+ * one. */
 static int consume(const struct registry *registry, struct participant *participant, uint32_t slot)
 {
 	struct order *order = participant->order;
@@ -287,7 +289,7 @@ static int consume(const struct registry *registry, struct participant *particip
 	return GPUSHARE_OK;
 }
 
-/* A program that was started by exec() begins as a new publisher. */
+/* After exec(), the same process counts as a new publisher. */
 static void begin(struct order_page *page, const struct process *peer)
 {
 	const struct process last = {.stack = atomic_load(&page->publisher_stack)};
@@ -375,8 +377,8 @@ const struct participant *participant_rival(const struct order *order,
 	return NULL;
 }
 
-/* The last publisher has assigned numbers that are not published, or one of its graphs may publish
- * at any time. */
+/* Whether the last publisher has assigned numbers, or is assigning one, that are not published, or
+ * one of its graphs may publish at any time. */
 static bool is_under_way(const struct order_page *page)
 {
 	return atomic_load(&page->turn) || atomic_load(&page->late) ||
@@ -406,7 +408,7 @@ struct participant *participant_load(struct registry *registry, struct session *
 		participant = participant_new(order, session);
 	if (!participant)
 		return NULL;
-	if (participant->slot) /* this record is newer */
+	if (participant->slot) /* this record replaces an earlier one */
 		order->slot[participant->slot - 1].taken = false;
 	if (!slot || order->slot[slot - 1].taken)
 		roles &= ~(uint32_t)ORDER_CONSUMES;
@@ -439,15 +441,15 @@ void participant_move_all(struct session *from, struct session *to)
 	}
 }
 
-/* The page names a publisher that the registry has no participant for. */
+/* Whether the page names a publisher that hasn't left, but no participant publishes. */
 static bool has_unknown_publisher(const struct order *order)
 {
 	return order->page && atomic_load(&order->page->publisher) && !order->left &&
 	       !participant_rival(order, NULL);
 }
 
-/* While the last publisher's process lives, its numbers continue. Another publisher begins after
- * the last published number. */
+/* Removes the mark of a page that is gone. If the last publisher's process lives, its numbers
+ * continue. Otherwise the next publisher begins after the last published number. */
 static void revive(const struct registry *registry, struct order *order)
 {
 	uint64_t last = atomic_load(&order->page->publisher);
@@ -456,8 +458,8 @@ static void revive(const struct registry *registry, struct order *order)
 	order_begin(order->page, last && lives(registry, last, stack) ? last : 0);
 }
 
-/* Marks the page as gone if nothing more will be published, or takes that mark away. `entry`
- * NULL: the buffer was removed. */
+/* Marks the page as gone if nothing more will be published, or removes that mark. `entry` NULL: the
+ * buffer was removed. */
 static void update(struct registry *registry, struct order *order, const struct entry *entry)
 {
 	bool published = participant_rival(order, NULL);
@@ -485,7 +487,7 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	*out_order = order;
 	if (!make || order->page)
 		return GPUSHARE_OK;
-	if (order->participants) /* they have the lost page, and would not see the new one */
+	if (order->participants) /* they use the lost page and would not see a new one */
 		return GPUSHARE_E_TIMED_OUT;
 	status = make_page(registry, order);
 	if (status)
@@ -495,8 +497,8 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-/* Call this after a page came from the fd store or from a participant. Participants that the page
- * shows, but no record does, get AWAIT_NS to resume their roles. */
+/* Call this after a page came from the fd store or from a participant. Participants that are in the
+ * page but not in the records get AWAIT_NS to resume their roles. */
 static void look_over(struct registry *registry, struct order *order)
 {
 	const struct participant *participant;
@@ -542,7 +544,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	const struct entry *entry = store_find_generation(&registry->state.store, generation);
 	struct participant *participant, *after;
 
-	if (!order || registry->loading) /* attachments may be read later */
+	if (!order || registry->loading) /* while loading, attachments may still be missing */
 		return;
 	DL_FOREACH_SAFE (order->participants, participant, after) {
 		if (!may_stay(order, entry, participant->session))
@@ -614,11 +616,9 @@ static bool is_awaited(const struct order *order, uint32_t at)
 	return order->awaited_ns && atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
 }
 
-/*
- * A consumer whose process has ended can't resume. Its GPU may write for a little longer, because
- * under MPS another process works for it. This stops when the piece is over; the next call
- * continues there.
- */
+/* Checks the processes of slots until the piece is over; the next call continues there. A consumer
+ * whose process has ended can't resume, but its slot is free only after COOL_NS: under MPS, the
+ * server's process may write there for a little longer. */
 static void look_at_processes(const struct registry *registry, struct order *order,
 			      struct piece *piece, int64_t now_ns)
 {
@@ -654,7 +654,7 @@ static bool mark(struct order *order, int64_t now_ns)
 	return missing || owned;
 }
 
-/* False: there is nothing more to mark. */
+/* False: no mark needs to be repeated any more. */
 static bool mark_repeatedly(struct registry *registry, struct order *order, struct piece *piece,
 			    int64_t now_ns)
 {
@@ -694,8 +694,8 @@ void order_describe(const struct registry *registry, const struct entry *entry, 
 	out_info->ordering = page ? atomic_load(&page->means) : 0;
 }
 
-/* If this succeeds, the order owns the reference. The page itself can't tell its generation: users
- * may write to it. */
+/* If this succeeds, the order owns the reference. The generation comes from the fd store, because
+ * clients can write to the page. */
 static bool hold_left(struct registry *registry, struct order *order, struct fdref *fdref)
 {
 	const struct entry *entry = entry_of(registry, order);
@@ -736,7 +736,7 @@ void order_restore(struct registry *registry)
 	HASH_ITER (hh, registry->orders, order, after) {
 		if (order->page)
 			look_over(registry, order);
-		/* If the records may lack the buffer (`since`), its owner may still resume. */
+		/* Generations up to `since` may lack a record: their owner may still resume. */
 		if (entry_of(registry, order) || (order->page && order->participants &&
 						  order->generation <= registry->state.since))
 			order_check(registry, order->generation);
