@@ -16,9 +16,9 @@
 #include "os/log.h"
 #include "state/session.h"
 
-#define LINES_MAX (1 << 18) /* bytes of lines that wait for the main loop */
+#define LINES_MAX (1 << 18) /* bytes of lines not yet written; further lines are left out */
 #define WRITE_MS 200	    /* how long writing a batch of lines may take */
-#define JOURNAL_WAIT_MS 20  /* for room in journald's queue, once for each audit_write() */
+#define JOURNAL_WAIT_MS 20  /* how long one send waits for room in journald's queue */
 
 static const struct sockaddr_un journal = {.sun_family = AF_UNIX,
 					   .sun_path = "/run/systemd/journal/socket"};
@@ -26,10 +26,10 @@ static const struct sockaddr_un journal = {.sun_family = AF_UNIX,
 struct line {
 	const char *verb, *name, *outcome, *why;
 	struct process who;
-	uint64_t generation, size, count; /* 0: the line doesn't have it */
+	uint64_t generation, size, count; /* 0: the line doesn't have this field */
 };
 
-/* Clients choose `words`: escape what could end the line or the quotes. */
+/* Clients choose `words`, so escape bytes that could end the line or the quotes. */
 static void put_quoted(FILE *to, const char *key, const char *words)
 {
 	fprintf(to, " %s=\"", key);
@@ -44,7 +44,8 @@ static void put_quoted(FILE *to, const char *key, const char *words)
 	fputc('"', to);
 }
 
-/* Write the text of a line, without its time. A valid name needs no escaping. */
+/* Write the text of a line, without its time. The name is not escaped: codec.c has refused names
+ * that aren't valid. */
 static void put_line(FILE *to, const struct line *line)
 {
 	fprintf(to, "%s uid=%" PRIu32, line->verb, line->who.uid);
@@ -91,7 +92,8 @@ static void add(struct audit *audit, const struct line *line)
 	fwrite("\n", 1, 2, to); /* the line feed and the NUL */
 }
 
-/* Allow `rate` lines a second, and a burst of what the user left unused in the last second. */
+/* Whether the user may have one more line: `rate` lines a second, counting also what the user left
+ * unused in the last second. */
 static bool may_add(struct audit *audit, struct user *user)
 {
 	int64_t now = clock_ns(), each = NS_PER_S / (int64_t)audit->rate;
@@ -109,7 +111,7 @@ static bool may_add(struct audit *audit, struct user *user)
 	return true;
 }
 
-/* Returns whether all left-out lines of the user are reported. */
+/* Report how many lines of the user were left out. false: the user may have no line now. */
 static bool report_left_out(struct audit *audit, struct user *user)
 {
 	struct line line = {.verb = "left_out", .name = "", .outcome = "", .count = user->left_out};
@@ -141,7 +143,8 @@ static void record_line(struct audit *audit, const struct line *line)
 	audit->owing = true;
 }
 
-/* Whether the name exists but is hidden from the peer, even after its owner commits it. */
+/* Whether the name exists but is hidden from the peer. A staged buffer is hidden only if the peer
+ * may not see it after the commit, either. */
 static bool is_hidden(const struct audit *audit, const struct session *session, const char *name)
 {
 	const struct entry *entry = store_find(audit->store, name);
@@ -151,7 +154,7 @@ static bool is_hidden(const struct audit *audit, const struct session *session, 
 		 access_rights(entry, &session->who) & ACCESS_SEE);
 }
 
-/* Returns whether the name exists but is hidden from the peer. */
+/* Write a line about a refusal. Returns whether the name exists but is hidden from the peer. */
 static bool record_refusal(struct audit *audit, const struct session *session, const request *ask,
 			   int status, const char *why)
 {
@@ -168,7 +171,7 @@ static bool record_refusal(struct audit *audit, const struct session *session, c
 	if (ask->which_verb == gpushare_Request_share_tag)
 		line.size = ask->verb.share.buffer.size;
 	audit->users->total.hidden += hidden;
-	/* A name that doesn't exist, or doesn't appear in time, is no refusal. */
+	/* If a name doesn't exist or doesn't appear in time, this is no refusal. */
 	if (hidden || (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT))
 		record_line(audit, &line);
 	return hidden;
@@ -251,7 +254,7 @@ char *audit_take(struct audit *audit, size_t *out_size)
 	return text;
 }
 
-/* One write() for each line, because others may append to the file, too. */
+/* One write() for each line, because other processes may append to the file, too. */
 static bool write_line(struct audit *audit, const char *line)
 {
 	size_t length = strlen(line);
@@ -276,8 +279,8 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
-		/* The main loop has other work. After one wait for journald in vain, or after
-		 * WRITE_MS, the remaining lines are lost. */
+		/* The main loop has other work. If journald had no room within JOURNAL_WAIT_MS, or
+		 * after WRITE_MS, the remaining lines are lost. */
 		if (error != EAGAIN && clock_ns() < deadline_ns)
 			error = write_line(audit, line) ? 0 : errno;
 		else
@@ -297,7 +300,7 @@ const char *audit_fault(const char *word)
 
 	if (!strcmp(word, "off") || !strcmp(word, "journal") || *word == '/')
 		return NULL;
-	/* No other file of the registry's directory has that suffix. */
+	/* No other file in the registry's directory has that suffix. */
 	if (suffix && suffix > word && !strcmp(suffix, ".log") && !strchr(word, '/'))
 		return NULL;
 	return "wants off, journal, an absolute path, or a file's name that ends in .log";
@@ -324,7 +327,7 @@ static int open_file(const char *path, const char **why)
 	return -1;
 }
 
-/* The socket stays unconnected: each line is sent to the path, because journald may restart. */
+/* The socket isn't connected: journald may restart, so each line is sent to its path. */
 static int open_journal(const char **why)
 {
 	const struct timeval wait = {.tv_usec = JOURNAL_WAIT_MS * 1000};

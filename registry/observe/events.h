@@ -13,19 +13,19 @@
 struct events {
 	unsigned int watchers;
 	notice *ring;	   /* NULL: there are no subscribers */
-	uint64_t registry; /* in each notice: when the registry was started */
-	uint64_t serial;   /* of the latest, kept or not */
-	/* when the rates of publications were last made; 0: not since there are subscribers */
+	uint64_t registry; /* start time of the registry, which each notice has */
+	uint64_t serial;   /* of the latest notice, whether it is in the ring or not */
+	/* when registry_rates() last looked at publications; 0: not since there are subscribers */
 	int64_t rated_ns;
-	bool news; /* there is a new notice; the main loop resets it */
+	bool news; /* there is a new notice; asks_resume() resets this */
 };
 
 /* Subscribe the session. OK or E_NO_MEMORY. */
 int events_enter(struct events *events, struct session *session);
 /* Unsubscribe the session, if it is a subscriber. */
 void events_leave(struct events *events, struct session *session);
-/* Move the subscriber's notices into the answer, as many as it holds. Notices that the subscriber
- * may not see leave no gap in its serials. false: there were none. */
+/* Move the subscriber's notices into the answer, up to its capacity. Serials are numbered as if
+ * notices that the subscriber may not see did not exist. false: there were none. */
 bool events_take(const struct events *events, struct session *session,
 		 gpushare_SubscribeReply *out_reply);
 /* Add a notice, for the caller to fill in. NULL: there are no subscribers. */

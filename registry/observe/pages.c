@@ -19,7 +19,8 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 /* Create shared memory, let `begin` prepare it, and seal it against further writable mappings.
- * NULL: not available. The memory may stay mapped then, because a lock in it may be held. */
+ * NULL: it failed. The memory may stay mapped then, because `begin` may have locked a mutex in
+ * it. */
 static void *page_open(const char *name, size_t size, bool (*begin)(void *page), int *out_fd)
 {
 	void *page = MAP_FAILED;
@@ -37,8 +38,8 @@ static void *page_open(const char *name, size_t size, bool (*begin)(void *page),
 	return NULL;
 }
 
-/* Begin at the nanoseconds since boot. There is less than one change in a nanosecond, so no count
- * equals one of an earlier registry. */
+/* Begin each count at the nanoseconds since boot. A count grows by less than one in a nanosecond,
+ * so none equals a count of an earlier registry. */
 static bool begin_changes(void *memory)
 {
 	struct changes_page *page = memory;
@@ -73,8 +74,8 @@ void changes_left(struct changes *changes, uint64_t generation, bool left)
 		atomic_store(at, 0);
 }
 
-/* Whether the C library has registered its robust locks with the kernel. An emulator may not
- * support them. */
+/* Whether the C library has registered its list of robust mutexes with the kernel. An emulator may
+ * not support that. */
 static bool kernel_marks_deaths(void)
 {
 	void *head = NULL;
@@ -84,10 +85,10 @@ static bool kernel_marks_deaths(void)
 }
 
 /*
- * A robust mutex that is never unlocked: when its thread ends, for whatever reason, the kernel
- * changes the word that readers look at. In the C libraries that we know, that word is the first of
- * pthread_mutex_t and holds the thread's id. Otherwise readers can't notice the end, and there is
- * no index.
+ * Lock a robust mutex, which is never unlocked. When the thread that locked it ends, for whatever
+ * reason, the kernel changes `owner`, which readers look at. In the C libraries that we know,
+ * `owner` is the mutex's first word and holds the thread's id. Otherwise readers can't notice the
+ * end, and there is no index.
  */
 static bool begin_index(void *memory)
 {
@@ -165,7 +166,7 @@ static _Atomic uint64_t *mark_of(struct index_page *page, unsigned int place)
 	return &page->marks[place / INDEX_WAYS][place % INDEX_WAYS];
 }
 
-/* There are as many slots as marks, so one is free while a mark is. */
+/* There are as many slots as marks, so if a mark is free, a slot is free. */
 static uint32_t take_slot(struct indexer *indexer)
 {
 	uint32_t slot = indexer->left - 1;
@@ -218,7 +219,7 @@ void indexer_update(struct indexer *indexer, const struct entry *entry)
 	write_slot(indexer->page, slot_of(indexer, entry), &what);
 }
 
-/* Clear the record before the mark, for readers that have already found the mark. */
+/* Clear the record before the mark: a reader may have found the mark already. */
 void indexer_remove(struct indexer *indexer, struct entry *entry)
 {
 	static const struct index_record none;
