@@ -33,7 +33,8 @@ static inline int64_t clock_sooner(int64_t a_ns, int64_t b_ns)
 	return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* Milliseconds until then, for poll(), rounded up so as not to wake early; -1: never. */
+/* Milliseconds until then, as poll()'s timeout: rounded up, so that poll() doesn't return early;
+ * one hour at most; -1: never. */
 static inline int clock_timeout_ms(int64_t then_ns)
 {
 	int64_t left_ms;
@@ -45,7 +46,7 @@ static inline int clock_timeout_ms(int64_t then_ns)
 }
 
 /* Long work under the registry's lock is done in pieces of PIECE_NS, so that no piece holds the
- * lock for a millisecond. Between two pieces, other threads can have the lock for as long. */
+ * lock for a millisecond. Between two pieces, the lock is free for PIECE_NS. */
 #define PIECE_NS (NS_PER_MS / 2) /* half a millisecond: finishing a piece takes time, too */
 
 struct piece {
@@ -58,7 +59,7 @@ static inline struct piece piece_begin(void)
 	return (struct piece){.until_ns = clock_ns() + PIECE_NS};
 }
 
-/* Call it before each step. Never true before the first one, so each piece makes progress. */
+/* Call this before each step. It is false before the first step, so each piece makes progress. */
 static inline bool piece_is_over(struct piece *piece)
 {
 	bool over = piece->begun && clock_ns() >= piece->until_ns;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hash that Go and wyhash use for short keys: a number XOR a secret is multiplied, and the
- * halves of the 128-bit product are XORed. uthash's own function has no secret, and clients choose
- * generations when they resync. A few dozen crafted generations would permanently stop a table from
- * growing.
+ * halves of the 128-bit product are XORed. uthash's own function has no secret, and clients that
+ * resync choose generations. With a few dozen generations in one bucket, uthash would never let the
+ * table grow again.
  */
 #include "os/hash.h"
 

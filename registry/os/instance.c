@@ -16,8 +16,8 @@
 #include "os/log.h"
 
 #define INSTANCE_LOCK "registry.lock"
-#define INSTANCE_WAIT_MS 2000 /* for a daemon that has the lock to listen, or to exit */
-#define REPLACE_WAIT_MS 5000  /* for a daemon that was asked to exit */
+#define INSTANCE_WAIT_MS 2000 /* until a daemon that has the lock listens, or has exited */
+#define REPLACE_WAIT_MS 5000  /* until a daemon that was asked to exit has done so */
 #define INSTANCE_RETRY_MS 5
 #define BACKLOG 128
 
@@ -35,8 +35,8 @@ static bool is_for_group(void)
 	return only_gid != IDENTITY_NO_GROUP;
 }
 
-/* Only this user can write to the folder, so `path` is not a symbolic link. The group is set before
- * the mode, so that no other group ever has access. */
+/* chmod() would follow a symbolic link, but `path` is none: only this user can write to the folder.
+ * Set the group before the mode, so that no other group ever has access. */
 bool socket_access_open(const char *path)
 {
 	if (!is_system)
@@ -52,7 +52,7 @@ static int open_socket(const char *path, struct sockaddr_un *out_address)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* The mode is set before bind(), so that the socket is never open to others. */
+/* Set the mode before bind(), so that the socket is never open to others. */
 int socket_listen(const char *path)
 {
 	struct sockaddr_un at;
@@ -111,7 +111,7 @@ static int prepare_system(const char *path, char *why, size_t why_size)
 /* What we know of the daemon that listens at fds.sock. */
 struct running {
 	int asked;	 /* pid of the daemon that was asked last; 0: none */
-	const char *why; /* why it has not exited, for the error message */
+	const char *why; /* why that daemon has not exited, for the error message */
 };
 
 bool is_file(const char *path, const struct stat *file)
@@ -141,8 +141,9 @@ static int say_served(const struct instance *instance, const struct running *run
 
 enum running_state { FREE, LEAVES, STAYS };
 
-/* Ask the daemon that listens at `fds_socket`, unless it is the one asked last: another one may
- * have started since. Waits for the answer until `until_ns`. */
+/* Ask the daemon that listens at `fds_socket` to exit or, without `replace`, whether it serves.
+ * Don't ask the same daemon twice; but another one may have started since. Waits for the answer
+ * until `until_ns`. */
 static enum running_state ask(struct running *running, const char *fds_socket, bool replace,
 			      int64_t until_ns)
 {
@@ -175,9 +176,10 @@ static enum running_state ask(struct running *running, const char *fds_socket, b
 }
 
 /*
- * A daemon that has the lock and no socket has not begun to listen, or is about to exit. A daemon
- * that was killed has the lock and the socket until the kernel has ended its last thread, but it
- * does not answer. If a daemon listens without the lock, its lock file was removed.
+ * Takes the lock once no other daemon listens. A daemon that has the lock but no socket will listen
+ * soon, or is about to exit. A killed daemon has lock and socket until the kernel has ended its
+ * last thread, but does not answer. If a daemon listens without the lock, its lock file was
+ * removed.
  */
 static int take_lock(const struct instance *instance, struct running *running, bool replace)
 {
@@ -215,7 +217,7 @@ static int open_and_lock(struct instance *instance, bool replace)
 	int status;
 
 	do {
-		if (instance->lock >= 0) /* somebody removed it while we waited */
+		if (instance->lock >= 0) /* the lock file was removed while we waited */
 			close(instance->lock);
 		instance->lock =
 		    open(instance->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -228,7 +230,7 @@ static int open_and_lock(struct instance *instance, bool replace)
 	return status;
 }
 
-/* Removes nothing but a socket: the registry did not make another file. */
+/* Removes `path` only if it is a socket: any other file isn't the registry's. */
 static int remove_stale(const char *path)
 {
 	struct stat is;
@@ -293,7 +295,7 @@ bool instance_is_lost(const struct instance *instance)
 void instance_clear(const struct instance *instance)
 {
 	if (instance_is_lost(instance))
-		return; /* the files there may be another daemon's */
+		return; /* the files at these paths may be another daemon's */
 	unlink(instance->socket);
 	unlink(instance->fds_socket);
 }

@@ -8,10 +8,10 @@
 
 #include "protocol.h"
 
-/* Whether `path` still is that file. true if unknown. */
+/* Whether `path` still is the file that `file` describes. true if unknown. */
 bool is_file(const char *path, const struct stat *file);
 
-#define SYSTEM_DIRECTORY "/run/gpushare/system" /* of --system, without --dir */
+#define SYSTEM_DIRECTORY "/run/gpushare/system" /* the folder for --system without --dir */
 
 struct instance {
 	char directory[GPUSHARE_PATH_MAX];
@@ -19,7 +19,7 @@ struct instance {
 	char fds_socket[GPUSHARE_PATH_MAX];
 	char lock_path[GPUSHARE_PATH_MAX + 16];
 	int lock;
-	struct stat listens; /* the socket's file; the caller sets it when the socket listens */
+	struct stat listens; /* stat() of registry.sock, set by the caller once it listens */
 };
 
 enum instance_access {
@@ -31,30 +31,28 @@ enum instance_access {
 /* A result of instance_open() besides the statuses. */
 #define INSTANCE_SERVED 1
 
-/*
- * Find and make the directory (`given` as for directory_find()), take its lock, remove what an
- * earlier daemon left. INSTANCE_SERVED: another daemon serves it and, with `replace`, did not exit.
- * A failure is logged.
- */
+/* Find and make the directory (`given` as for directory_find()), take its lock, and remove the
+ * sockets of an earlier daemon. INSTANCE_SERVED: another daemon serves the directory and, with
+ * `replace`, did not exit. A failure is logged. */
 int instance_open(struct instance *instance, const char *given, enum instance_access access,
 		  bool replace);
-/* Whether the socket's file was removed or replaced, e.g. with the directory: clients can't find
- * us any more. */
+/* Whether the file registry.sock was removed or replaced, e.g. with the directory. Then clients
+ * can't find this daemon. */
 bool instance_is_lost(const struct instance *instance);
-/* Remove the sockets. The lock file stays: if it were removed and made again, two daemons could
- * lock it. */
+/* Remove the sockets, but not the lock file: if that were removed and made again, two daemons could
+ * each lock one. */
 void instance_clear(const struct instance *instance);
 
-/* Access to the folder and its sockets. state/session.h judges requests. */
+/* Who can connect to the sockets in the folder. Access to buffers: state/session.h. */
 
-/* Call before anything is opened; the default is this user alone. `gid` IDENTITY_NO_GROUP:
- * everybody. */
+/* Call before anything is opened. `for_system`: the users of the group `gid`, or all users if it is
+ * IDENTITY_NO_GROUP. Otherwise, and by default: only this user. */
 void socket_access_set(bool for_system, uint32_t gid);
 /* Gives access to the socket at `path`, which only this user can open so far. false: errno. */
 bool socket_access_open(const char *path);
-/* A SOCK_SEQPACKET socket that listens there, for this user; -1: errno. */
+/* Make a SOCK_SEQPACKET socket that listens there; only this user can connect. -1: errno. */
 int socket_listen(const char *path);
-/* Connect to such a socket, without waiting. -1: errno; EAGAIN: its backlog is full. */
+/* Connect to such a socket, without waiting. -1: errno; EAGAIN: the socket's backlog is full. */
 int socket_dial(const char *path, struct ucred *out_peer);
 
 #endif

@@ -33,8 +33,8 @@ void log_write(bool always, const char *format, ...)
 	for (char *at = line; (at = text_control(at));)
 		*at = '?';
 	line[length++] = '\n';
-	/* One write(), so that threads don't mix lines. If the reader has stopped reading, lines
-	 * are lost. */
+	/* One write(), so that threads don't mix lines. If stderr is a pipe that is full, the line
+	 * is lost. */
 	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) == 1)
 		(void)!write(STDERR_FILENO, line, (size_t)length);
 }

@@ -3,9 +3,9 @@
 #define GPUSHARE_REGISTRY_LOG_H
 #include <stdbool.h>
 
-/* Call before other threads start. Until then only log_error() writes. */
+/* Call this before other threads start. While logging isn't enabled, only log_error() writes. */
 void log_enable(bool on);
-/* One line on stderr. Never pass a handle. */
+/* Write one line to stderr. Never pass a handle, which gives access to a buffer. */
 #define log_line(...) log_write(false, __VA_ARGS__)
 #define log_error(...) log_write(true, __VA_ARGS__)
 void log_write(bool always, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -27,8 +27,8 @@ struct stat_line {
 	uint64_t started, stack;
 };
 
-/* Fields 2, 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and
- * parentheses. */
+/* Reads fields 2, 3, 9, 20, 22 and 28 of proc_pid_stat(5). Field 2, the command, may contain blanks
+ * and parentheses. */
 static bool read_stat(int32_t pid, struct stat_line *out)
 {
 	char path[64], text[1024];
@@ -121,8 +121,7 @@ bool process_runs(const struct process *process)
 	       !(stat.flags & FLAG_EXITING);
 }
 
-/* A process whose first thread has ended has the state of a zombie, but lives while other
- * threads do. */
+/* If only its first thread has ended, a process has the state of a zombie, but still lives. */
 bool process_lives(const struct process *process)
 {
 	struct stat_line stat;
@@ -130,7 +129,7 @@ bool process_lives(const struct process *process)
 	if (process->pid <= 0)
 		return false;
 	errno = 0;
-	/* another error, e.g. no free descriptor here, does not mean that the peer is dead */
+	/* other errors, e.g. EMFILE in this process, don't mean that the peer is dead */
 	if (!read_stat(process->pid, &stat))
 		return errno != ENOENT && errno != ESRCH;
 	return stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&
@@ -162,7 +161,8 @@ int watch_add(int32_t pid, uint32_t id)
 void watch_remove(int watch)
 {
 	if (watch >= 0)
-		close(watch); /* the pidfd's only descriptor, so epoll forgets it */
+		/* it is the pidfd's only descriptor, so epoll forgets the pidfd, too */
+		close(watch);
 }
 
 bool watch_ended(int watch)
@@ -184,7 +184,7 @@ bool watch_next(uint32_t *out_id)
 
 #define GROUP_ROOM_MAX (1u << 20)
 
-/* The second of the line's four numbers is the effective one. */
+/* The second of the line's four numbers is the effective id. */
 static bool is_effective(const char *line, uint32_t wanted)
 {
 	uint32_t effective;
@@ -201,7 +201,8 @@ static int compare(const void *a, const void *b)
 
 static void parse_groups(struct identity *identity, const char *line)
 {
-	uint32_t *groups = malloc((strlen(line) / 2 + 1) * sizeof(*groups)); /* "N N N " */
+	/* `line` is like "N N N " */
+	uint32_t *groups = malloc((strlen(line) / 2 + 1) * sizeof(*groups));
 	char *end;
 
 	if (!groups)
@@ -237,7 +238,8 @@ void identity_read(struct identity *identity, const struct process *peer, uint32
 		else if (!strncmp(line, "Groups:", 7))
 			parse_groups(identity, line + 7);
 	}
-	/* Checked last: if the peer still runs, the file was that process's. */
+	/* Check last whether the peer runs: if so, the file was that of the peer, not of a process
+	 * that reused its pid. */
 	if (!is_user || !is_group || !process_runs(peer))
 		identity_finish(identity);
 	free(line);
