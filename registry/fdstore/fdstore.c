@@ -18,20 +18,20 @@
 #include "fdstore/keeper.h"
 #include "fdstore/notify.h"
 
-#define AGAIN_MS 20	 /* between two tries, if the other side is too busy */
+#define AGAIN_MS 20	 /* between two attempts to send, if the other side is too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
 #define PATIENCE_MS 1000 /* how long fdstore_close() tries to send */
-/* a keeper that does not answer in time is abandoned, with its descriptors */
+/* how long a keeper may take to answer; then it is abandoned, with its descriptors */
 #define ANSWER_MS 2000
 
-/* A descriptor of a predecessor, until fdstore_settle(). */
+/* A descriptor that a predecessor left. It has a reference until fdstore_settle(). */
 struct inherited {
 	UT_hash_handle hh;
 	uint64_t number;
-	struct fdref *fdref; /* a reference of its own */
+	struct fdref *fdref; /* `struct inherited` has this reference until fdstore_settle() */
 };
 
-/* A descriptor that the other side has still to drop. */
+/* A descriptor that the other side must still be told to drop. */
 struct dropped {
 	uint64_t number;
 	struct dropped *next;
@@ -40,18 +40,17 @@ struct dropped {
 struct fdstore {
 	struct users *users;
 	char directory[GPUSHARE_PATH_MAX];
-	struct stat folder; /* to notice that the directory was removed, or made again by others */
+	struct stat folder; /* the directory, to notice if it was removed or replaced */
 	bool manager;	    /* the other side is the service manager, not a keeper */
 	int side;	    /* the connection to the other side; -1: none */
-	bool said;	    /* it was logged that there is no other side */
-	/* The descriptors; those that are still to be sent are first. Drops are sent after them,
-	 * because a restarted registry looks for a descriptor as long as registry.state has the
-	 * buffer's record. */
+	bool said;	    /* the log already says that there is no other side */
+	/* The descriptors, unsent ones first. All are sent before any drop: while a record in
+	 * registry.state refers to a descriptor, a successor must find that. */
 	struct fdref *fdrefs;
 	uint64_t count;
 	struct dropped *dropped;
 	struct inherited *inherited; /* by number */
-	int64_t start_ns;	     /* no attempt to reach the other side before then */
+	int64_t start_ns;	     /* when to try next to connect to the other side */
 };
 
 static struct inherited *find(const struct fdstore *store, uint64_t number)
@@ -78,7 +77,7 @@ static void add(struct fdstore *store, struct fdref *fdref, bool sent)
 	store->count++;
 }
 
-/* Take over a descriptor of a predecessor. A second one of the same number is closed. */
+/* Take over a descriptor of a predecessor. If another one has the same number, close this one. */
 static void inherit(struct fdstore *store, uint64_t number, int fd)
 {
 	struct inherited *one = find(store, number) ? NULL : calloc(1, sizeof(*one));
@@ -105,7 +104,8 @@ static int send_one(const struct fdstore *store, const char *verb, uint64_t numb
 	return fds_send_bytes(store->side, message, size, &fd, fd >= 0);
 }
 
-/* Remove the keeper's socket, too: if the keeper only hangs, a successor must not find it. */
+/* Close the connection and remove the keeper's socket: if the keeper hangs, a successor must not
+ * find it. */
 static void end_keeper(struct fdstore *store)
 {
 	if (is_file(store->directory, &store->folder))
@@ -124,8 +124,8 @@ static void forget_drops(struct fdstore *store)
 	store->dropped = NULL;
 }
 
-/* The connection has ended. What a keeper held is lost: queue all our descriptors for the next
- * keeper, and forget drops that were to be sent. A service manager keeps what it holds. */
+/* The connection has ended. If it was a keeper's, its descriptors are lost: mark all ours as
+ * unsent, for the next keeper, and forget the drops. A service manager still has them. */
 static void lose_side(struct fdstore *store)
 {
 	struct fdref *fdref;
@@ -140,7 +140,8 @@ static void lose_side(struct fdstore *store)
 	}
 }
 
-/* A keeper never sends anything unasked, so a readable connection means that it has ended. */
+/* Whether the connection has ended. `status` is that of the last message sent. A keeper only sends
+ * answers, so a readable connection means that it has ended. */
 static bool is_lost(const struct fdstore *store, int status)
 {
 	if (!store->manager)
@@ -148,7 +149,8 @@ static bool is_lost(const struct fdstore *store, int status)
 	return status && status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_LIMIT;
 }
 
-/* Whether there is a connection to send on; connects, or starts a keeper, if that is due. */
+/* Whether the other side is connected. If not, connect or start a keeper, but only once in
+ * START_MS. */
 static bool has_other_side(struct fdstore *store)
 {
 	int64_t now = clock_ns();
@@ -179,7 +181,7 @@ bool fdstore_owes(const struct fdstore *store)
 	return next_unsent(store) || store->dropped;
 }
 
-/* Send what is owed, but drops only if `all`, until the other side is too busy. */
+/* Send unsent descriptors and, if `all`, then the drops. Stop if the other side is too busy. */
 static void flush(struct fdstore *store, bool all)
 {
 	struct dropped *dropped = NULL;
@@ -191,7 +193,7 @@ static void flush(struct fdstore *store, bool all)
 				   : send_one(store, NOTIFY_REMOVE, dropped->number, -1);
 
 		if (status && !is_lost(store, status))
-			return; /* it is busy, or too many descriptors are in flight */
+			return; /* the other side is busy, or too many descriptors are in flight */
 		if (status) {
 			lose_side(store);
 		} else if (fdref) {
@@ -205,7 +207,7 @@ static void flush(struct fdstore *store, bool all)
 	}
 }
 
-/* Take the descriptor after *number from the keeper, and set *number. 0: there is no
+/* Take the descriptor after *number from the keeper, and set *number to its number; 0: there is no
  * more. false: the keeper does not answer. */
 static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd)
 {
@@ -226,7 +228,8 @@ static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd
 	return false;
 }
 
-/* If there is a service manager, it gets all of the keeper's descriptors, and the keeper ends. */
+/* Take over the keeper's descriptors. If there is a service manager, flush() then sends them there,
+ * and the keeper ends. */
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t number = 0;
@@ -293,7 +296,8 @@ void fdstore_settle(struct fdstore *store)
 	flush(store, true);
 }
 
-/* An earlier page of the same buffer had the same number: its drop must not come after this. */
+/* An earlier stream-sync page of the same buffer may have had the same number. Its drop must not be
+ * sent after the new descriptor. */
 void fdstore_put(struct fdstore *store, struct fdref *fdref)
 {
 	struct dropped *earlier;
@@ -352,7 +356,7 @@ void fdstore_close(struct fdstore *store, bool keep)
 
 	while (!keep && store->fdrefs)
 		drop(store, store->fdrefs);
-	if (!keep && !store->manager) { /* the drops go with the keeper */
+	if (!keep && !store->manager) { /* drops needn't be sent: the keeper ends */
 		forget_drops(store);
 		if (store->side >= 0)
 			end_keeper(store);

@@ -24,15 +24,15 @@
 #include "fdstore/notify.h"
 
 #define BACKLOG 16
-/* between two tries, if the user has too many descriptors in flight */
+/* between two attempts to send, if the user has too many descriptors in flight */
 #define AGAIN_MS 20
-#define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
+#define SEND_BUFFER (4 << 20) /* room for a burst of messages; the kernel allows less */
 #define SELF "/proc/self/exe"
-#define LOOK_MS 400	      /* between two checks that the socket's file exists */
-#define RESTART_MS 1000	      /* until it starts a registry; others usually start one sooner */
-#define TIDY_MS 10000	      /* the same for --tidy; a supervisor usually starts one sooner */
-#define RESTART_MOST_MS 60000 /* the time before a start doubles with each start, up to this; */
-#define STABLE_MS 10000	      /* after a registry was connected this long, it is short again */
+#define LOOK_MS 400	/* between two checks that the socket's file exists */
+#define RESTART_MS 1000 /* until the keeper starts a registry; usually a client starts one sooner */
+#define TIDY_MS 10000	/* the same for --tidy; usually a supervisor starts a registry sooner */
+#define RESTART_MOST_MS 60000 /* each start doubles the delay of the next one, up to this */
+#define STABLE_MS 10000	      /* a registry that was connected this long resets the delay */
 #define EXIT_USAGE 2
 
 extern char **environ;
@@ -64,8 +64,8 @@ void keeper_end(const char *directory)
 		unlink(path);
 }
 
-/* The child starts in a session of its own, so that a signal to our process group does not reach
- * it. -1: errno. */
+/* Start a child with `input` as its stdin, in a session (setsid()) of its own: a signal to our
+ * process group must not reach it. -1: errno. */
 static int spawn(const char *program, char *const arguments[], int input)
 {
 	posix_spawn_file_actions_t files;
@@ -94,7 +94,7 @@ static int spawn(const char *program, char *const arguments[], int input)
 	return error ? -1 : 0;
 }
 
-/* The socket listens before the keeper runs, so that our connection does not wait for it. */
+/* Make the keeper's listening socket here, so that we can connect before the keeper runs. */
 int keeper_start(const char *directory)
 {
 	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
@@ -125,16 +125,16 @@ struct kept {
 
 static struct keeper {
 	char path[GPUSHARE_PATH_MAX];
-	/* the file that this was started from; an upgrade may replace it */
+	/* path of the program that this process runs; an upgrade may replace the file */
 	char program[PATH_MAX];
 	const char *directory;
-	struct stat socket; /* our socket's file, to notice when `path` is another one */
+	struct stat socket; /* our socket's file, to notice if it was removed or replaced */
 	struct kept *kept;
-	int registry;	  /* its registry's connection; -1: none */
-	int64_t came_ns;  /* when that registry connected */
-	int64_t start_ns; /* no registry is started before then */
+	int registry;	  /* the connected registry's socket; -1: none */
+	int64_t came_ns;  /* when the last registry connected */
+	int64_t start_ns; /* when to start a registry next, at the earliest */
 	int64_t delay_ns;
-	bool restarts; /* false: it starts registries with --tidy */
+	bool restarts; /* false: start registries only with --tidy */
 } keeper = {.registry = -1};
 
 static bool has_name(void)
@@ -142,7 +142,7 @@ static bool has_name(void)
 	return is_file(keeper.path, &keeper.socket);
 }
 
-/* Also runs as a signal handler. The kernel closes the descriptors. */
+/* End the keeper. Also a signal handler. The kernel closes the descriptors. */
 static void leave(int number)
 {
 	(void)number;
@@ -205,7 +205,8 @@ static bool give_next(uint64_t after)
 	return !status;
 }
 
-/* Handle one message, which came with `fd` (-1: none). false: it is invalid. */
+/* Handle one message, which came with `fd` (-1: none). false: the message is invalid, or the answer
+ * can't be sent. */
 static bool obey(const char *message, int fd)
 {
 	char verb[NOTIFY_VERB];
@@ -222,7 +223,8 @@ static bool obey(const char *message, int fd)
 	return true;
 }
 
-/* Read all that the registry has sent. false: its connection has ended, or must be closed. */
+/* Handle all messages that the registry has sent. false: its connection has ended, or must be
+ * closed. */
 static bool hear(void)
 {
 	char message[NOTIFY_MESSAGE + 1];
@@ -257,7 +259,7 @@ static void registry_gone(void)
 	keeper.start_ns = now + keeper.delay_ns;
 }
 
-/* Accept the next registry. It waits in the backlog until all messages of its predecessor are
+/* Accept the next registry. It was in the backlog until all messages of its predecessor were
  * read. */
 static void admit(void)
 {
@@ -275,7 +277,8 @@ static void admit(void)
 	keeper.came_ns = clock_ns();
 }
 
-/* The file at this path may be an upgrade, or another user's. -1: it must not be started. */
+/* Open the program at our path, which may be an upgrade by now. -1: it can't be opened, or other
+ * users could have changed it. */
 static int open_program(void)
 {
 	int fd = open(keeper.program, O_PATH | O_CLOEXEC);
@@ -290,8 +293,8 @@ static int open_program(void)
 	return -1;
 }
 
-/* Without a registry, nobody notices owners that died and buffers that expired. If registries
- * end early, or never connect, the time until the next start grows. */
+/* Start a registry if none is connected: without one, the buffers of dead owners and expired
+ * buffers stay. If registries end early or never connect, the time until the next start grows. */
 static void start_registry(void)
 {
 	char *const arguments[] = {
@@ -346,7 +349,7 @@ static void stand_alone(void)
 	if (chdir("/"))
 		_exit(1);
 	prctl(PR_SET_NAME, KEEPER_NAME);
-	signal(SIGCHLD, SIG_IGN); /* registries are never waited for */
+	signal(SIGCHLD, SIG_IGN); /* the keeper doesn't wait for the registries that it starts */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, leave);
 	signal(SIGTERM, leave);
@@ -368,10 +371,11 @@ int keeper_run(const char *directory)
 	keeper.delay_ns = least_delay_ns();
 	directory_join(directory, KEEPER_SOCKET, keeper.path);
 	if (lstat(keeper.path, &keeper.socket))
-		return 0; /* our socket is gone: no registry would find us */
+		return 0; /* our socket was removed: no registry would find us */
 	stand_alone();
-	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED reports this process */
-	admit();		       /* the registry that started us waits there */
+	/* again, so that SO_PEERCRED reports this process, not the one that made the socket */
+	listen(STDIN_FILENO, BACKLOG);
+	admit(); /* the registry that started us is first in the backlog */
 	serve();
 	leave(0);
 	return 0;

@@ -21,25 +21,26 @@
 
 static struct {
 	struct sockaddr_un to;
-	socklen_t to_size; /* 0: no service manager */
+	socklen_t to_size; /* 0: there is no service manager */
 	uint64_t store_size;
-	const char *next_name; /* of the descriptors that it passed; NULL: no more */
+	/* names of the descriptors that it passed and we haven't taken; NULL: no more */
+	const char *next_name;
 	int fd, end_fd;
 } manager;
 
-/* X(name): variables that are meant for this process and not for its children. */
+/* X(name): environment variables for this process, which its children must not see. */
 #define VARIABLES(X) \
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
 
-/* FDPOLL=0: otherwise the service manager drops a descriptor when poll() reports an error or
- * hang-up, and poll() may report that for memory. */
+/* FDPOLL=0 keeps the service manager from dropping a descriptor for which poll() reports an error
+ * or hang-up. poll() may report that for descriptors of memory. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number)
 {
 	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,
 				number);
 }
 
-/* A name ends with ':', a line feed or NUL. */
+/* Whether a descriptor's name is one that we gave. It ends with ':', a line feed or NUL. */
 static bool name_is_ours(const char *name, uint64_t *out_number)
 {
 	const char *digits = name + sizeof(PREFIX) - 1;
@@ -70,7 +71,7 @@ static long number_of(const char *variable)
 	return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* "@name" is an abstract socket. */
+/* `path` is $NOTIFY_SOCKET. "@name" is an abstract socket. */
 static void find_manager(const char *path)
 {
 	size_t length = path ? strlen(path) : 0;
@@ -107,8 +108,8 @@ void notify_init(bool mine)
 {
 	const char *pid = getenv("SYSTEMD_EXEC_PID");
 
-	/* systemd (since 248) sets this variable to the pid that it started, and a child inherits
-	 * it. So a different pid means that the variables are our parent's. */
+	/* systemd (since 248) sets this variable to the pid of the process that it starts. If it is
+	 * not our pid, we inherited all these variables from that process. */
 	if (mine && (!pid || strtol(pid, NULL, 10) == getpid())) {
 		find_manager(getenv("NOTIFY_SOCKET"));
 		find_descriptors();
@@ -161,7 +162,8 @@ int notify_take(uint64_t *out_number)
 			manager.next_name++;
 		if (!name_is_ours(name, out_number) || fcntl(fd, F_GETFD) < 0)
 			continue;
-		if (!manager.store_size) /* $FDSTORE is not set, but it stored this one */
+		/* $FDSTORE isn't set, but the service manager has stored this descriptor */
+		if (!manager.store_size)
 			manager.store_size = UINT64_MAX;
 		return fd;
 	}

@@ -14,15 +14,16 @@
 
 #define NOTIFY_STORE "FDSTORE=1"
 #define NOTIFY_REMOVE "FDSTOREREMOVE=1"
-/* Only for the keeper: send the descriptor after that number (0: the first one), as
- * FDSTORE=1. The answer has number 0 and no descriptor if there is no more. */
+/* Only for the keeper: asks for the descriptor after that number; 0: for the first one. The answer
+ * is a FDSTORE=1 message. If there is no more, it has number 0 and no descriptor. */
 #define NOTIFY_NEXT "GPUSHARE_NEXT=1"
 #define NOTIFY_MESSAGE 128
 #define NOTIFY_VERB 32
 
-/* A message: `verb`, and the name of that number's descriptor. Returns its length. */
+/* Write a message: `verb`, and the name of the descriptor with that number. Returns its length. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number);
-/* The verb and number of a message of notify_write(), which ends with NUL. false: it is none. */
+/* Read the verb and number from a message of notify_write(). `message` ends with NUL. false: it
+ * isn't such a message. */
 bool notify_read(const char *message, char out_verb[NOTIFY_VERB], uint64_t *out_number);
 
 /* Read the service manager's variables and remove them from the environment, once, before there
@@ -30,12 +31,12 @@ bool notify_read(const char *message, char out_verb[NOTIFY_VERB], uint64_t *out_
 void notify_init(bool mine);
 /* A connection to the service manager; -1: errno says why there is none. */
 int notify_connect(void);
-/* Send a message that must arrive. Waits a second at most. */
+/* Send a word to the service manager, if there is one. Waits a second at most. */
 void notify_say(const char *word);
-/* How many descriptors the service manager keeps for us; 0: it keeps none. */
+/* How many descriptors the service manager can keep for us; 0: none, or there is no manager. */
 uint64_t notify_store_size(void);
-/* Take the next of our descriptors that the service manager kept; the caller owns it. -1: there
- * is no more. A descriptor whose name is not one of ours stays open. */
+/* Take the next descriptor that the service manager kept for us; the caller owns it. -1: there is
+ * no more. Descriptors with other names than ours are skipped and stay open. */
 int notify_take(uint64_t *out_number);
 
 #endif
