@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Encodes and decodes requests and replies. A message is decoded in place, because a Reply is too
- * big for the stack of a program's thread. If decoding fails, *out_message is undefined. A string
- * ends at its first NUL byte.
- */
+/* Encodes and decodes requests and replies. Decodes directly into *out_message, because a Reply is
+ * too big for the stack of a program's thread. So if decoding fails, *out_message is undefined. A
+ * string ends at its first NUL byte. */
 #include <pb_decode.h>
 #include <pb_encode.h>
 #include <string.h>
@@ -60,7 +58,7 @@ const char *request_verb(pb_size_t which)
 	return NULL;
 }
 
-/* The request's name; NULL: its verb has none. */
+/* The name that the request is about; NULL: requests with its verb have none. */
 static const char *name_of(const request *message)
 {
 	switch (message->which_verb) {
@@ -121,10 +119,10 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 }
 
 /*
- * nanopb looks each field up in a table, and encodes a submessage once for its length and once more
- * for its bytes. For a page of a list, that takes several times as long as the functions below,
- * which are made from nanopb's lists of fields. They write a submessage's length after its bytes,
- * into as many bytes as the largest length needs.
+ * For a page of a list, nanopb takes several times as long as the functions below: it looks each
+ * field up in a table, and encodes a submessage once for its length and once more for its bytes.
+ * These functions are made from nanopb's lists of fields. They write a submessage's length last, as
+ * a varint padded to the size of the largest possible length.
  */
 static uint8_t *put_varint(uint8_t *to, uint64_t value)
 {
@@ -148,7 +146,7 @@ static uint8_t *put_bytes(uint8_t *to, uint32_t tag, const void *from, size_t si
 	return to + size;
 }
 
-/* Write the head of the submessage that ends at `end`. */
+/* Write the head (tag and length) of the submessage that ends at `end`. Returns `end`. */
 static uint8_t *put_head(uint8_t *head, size_t head_size, uint32_t tag, uint8_t *end)
 {
 	size_t size = (size_t)(end - head) - head_size;
@@ -174,7 +172,8 @@ static uint8_t *put_head(uint8_t *head, size_t head_size, uint32_t tag, uint8_t 
 #define PUT_STRING(field, tag) put_bytes(to, tag, from->field, strlen(from->field))
 #define PUT_FIXED_LENGTH_BYTES(field, tag) put_bytes(to, tag, from->field, sizeof(from->field))
 
-/* put_NAME() needs `head_size` + gpushare_TYPE_size bytes. */
+/* Defines put_NAME(), which encodes a submessage of TYPE. It needs room for `head_size` +
+ * gpushare_TYPE_size bytes. */
 #define FUNCTION(name, type, head_size) \
 	_Static_assert(gpushare_##type##_size < 1 << 7 * (head_size - 1), "its length fits"); \
 	static uint8_t *put_##name(uint8_t *head, uint32_t tag, const gpushare_##type *from) \

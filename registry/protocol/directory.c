@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the registry's sockets are, and whether that place can be trusted. */
+/* Which folder the registry's sockets are in, and whether that folder can be trusted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ __attribute__((format(printf, 4, 5))) static int fail(int status, char *why, siz
 	return status;
 }
 
-/* Makes a relative path absolute, so that a later chdir() doesn't change what it means. Removes
- * slashes at the end: with one, O_NOFOLLOW would follow a link. */
+/* Makes a relative path absolute, so that a later chdir() doesn't matter. Removes slashes at the
+ * end, because with one, O_NOFOLLOW would follow a link. */
 static int directory_normalise(const char *from, char out_path[GPUSHARE_PATH_MAX])
 {
 	char here[GPUSHARE_PATH_MAX] = "";
@@ -76,8 +76,8 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 
 #define OWN_EXAMPLE "GPUSHARE_DIR=/tmp/my-buffers"
 
-/* Whether an error may suggest 'chmod 700' for the directory. Not for /tmp and system directories,
- * which have other uses. */
+/* Whether the error message may suggest 'chmod 700' for the directory. It must not for /tmp and
+ * system directories, which have other uses. */
 static bool directory_may_be_closed(const struct stat *is, const char *path)
 {
 	static const char *const systems[] = {"/usr/", "/var/", "/etc/", "/dev/", "/boot/"};
@@ -88,7 +88,7 @@ static bool directory_may_be_closed(const struct stat *is, const char *path)
 	return !(is->st_mode & S_ISVTX) && strchr(path + 1, '/');
 }
 
-/* The directory has to be the user's own, and closed to all others. */
+/* Checks that the directory belongs to this user and that no other has access. */
 static int directory_examine_own(const struct stat *is, const char *path, char *why,
 				 size_t why_size)
 {
@@ -109,7 +109,8 @@ static int directory_examine_own(const struct stat *is, const char *path, char *
 	    path, (unsigned)(is->st_mode & 07777));
 }
 
-/* Users can make a directory wherever they may write, and so imitate another user's. */
+/* A user who may write to the directory above could replace this one by a directory of their
+ * own. */
 int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
 			    size_t why_size)
 {
@@ -172,7 +173,7 @@ int directory_check(const char *path, struct directory_trust *out_trust, char *w
 	return status;
 }
 
-/* Checks a directory for a registry of the user's own. */
+/* Checks a directory for a registry that serves only this user. */
 static int directory_check_own(const char *path, char *why, size_t why_size)
 {
 	struct directory_trust trust;
@@ -187,7 +188,7 @@ static int directory_check_own(const char *path, char *why, size_t why_size)
 	    path, path);
 }
 
-/* mkdir() has failed. Finds out whether the directory above is missing. */
+/* mkdir() has failed. Writes the error message, which says if the directory above is missing. */
 static int directory_unmade(const char *path, char *why, size_t why_size)
 {
 	int error = errno, length = (int)(strrchr(path, '/') - path);
@@ -217,12 +218,14 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 			return directory_unmade(path, why, why_size);
 		return directory_check_own(path, why, why_size);
 	}
-	/* The umask may have removed the bits that opening the directory needs. */
+	/* The umask may have removed the owner's bits, without which the directory can't be
+	 * opened. */
 	(void)!fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW);
 	return directory_check_own(path, why, why_size);
 }
 
-/* Doesn't use printf(), which takes 2 KB of stack, because a program's thread may have little. */
+/* Doesn't use snprintf(), which takes 2 KB of stack: this may run on a program's thread with little
+ * stack. */
 int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])
 {
 	if (!path || !*path || strlen(path) > DIRECTORY_MAX)

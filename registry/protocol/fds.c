@@ -12,8 +12,9 @@ _Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_SESSION_KEY_SIZE,
 
 #define ROOM(fds) CMSG_SPACE((fds) * sizeof(int))
 
-/* One has room for all descriptors that the kernel allows in a message. The other has room for one,
- * or two with the padding: clients pass one at most, and use the stack of a program's thread. */
+/* Room for all descriptors that the kernel allows in a message, and room for one (with the padding,
+ * two). Clients use the small one: they pass at most one descriptor, and run on the stack of a
+ * program's thread. */
 union control {
 	struct cmsghdr header;
 	char bytes[ROOM(FDS_KERNEL_MAX)];
@@ -46,7 +47,7 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-/* `room` must be zeroed and large enough. */
+/* `room`: zeroed memory for the control message, large enough for `count` descriptors. */
 static int send_parts(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
 		      const int *fds, size_t count)
 {
@@ -66,7 +67,7 @@ static int send_parts(int socket, struct iovec *parts, size_t part_count, struct
 	} while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return GPUSHARE_OK;
-	/* ETOOMANYREFS: this user may not have more descriptors in flight */
+	/* ETOOMANYREFS: this user has too many descriptors in flight */
 	return errno == ETOOMANYREFS ? GPUSHARE_E_LIMIT : status_from_errno(errno);
 }
 
@@ -91,7 +92,7 @@ int fds_send(int socket, const struct fds_header *header, const void *body, size
 	return send_parts(socket, parts, 2, &room.header, &fd, fd >= 0);
 }
 
-/* Collects the descriptors that came, `most` at most, in order. */
+/* Copies the received descriptors to `fds` in order, `most` at most. Returns their number. */
 static size_t collect(struct msghdr *header, int *fds, size_t most)
 {
 	size_t count = 0;
@@ -109,17 +110,19 @@ static size_t collect(struct msghdr *header, int *fds, size_t most)
 	return count;
 }
 
-/* The status of a received message of `size` bytes, if there was room for `most` descriptors. */
+/* The status of a received message with `size` bytes and `count` descriptors, if there was room for
+ * `most`. */
 static int judge(size_t size, size_t count, size_t most, int flags)
 {
 	if (size == 0 && count == 0)
 		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
-	if (flags & MSG_CTRUNC)		       /* no more room, or this process may open no more */
+	/* more than `most`, or this process may open no more */
+	if (flags & MSG_CTRUNC)
 		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
 	return flags & MSG_TRUNC ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* `out_header` NULL: the message has none. The caller owns the received descriptors (`most` at
+/* `out_header` NULL: the message has no header. The caller owns the received descriptors (`most` at
  * most), even if this fails. */
 static int receive(int socket, struct fds_header *out_header, void *body, size_t body_room,
 		   struct cmsghdr *room, size_t most, size_t *out_size, int *out_fds,

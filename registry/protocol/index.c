@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#define TRIES 8 /* to read a record that the registry is changing */
+#define TRIES 8 /* attempts to read a record that the registry is changing */
 
 _Static_assert(offsetof(struct index_record, tags) % 8 == 0, "no word has bytes of both parts");
 _Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0, "the last word is whole");
 _Static_assert(offsetof(struct index_record, name) == 0, "read_slot() begins with it");
 _Static_assert(sizeof(((struct index_record *)0)->name) % 8 == 0, "and continues after it");
 
-/* Hashes eight bytes at a time; the last ones are padded with zeros. */
+/* Hashes eight bytes at a time, and pads the last ones with zeros. */
 uint64_t index_hash(const char *name)
 {
 	size_t length = strlen(name);
@@ -56,8 +56,8 @@ static bool has_nul(uint64_t word)
 	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
 }
 
-/* Tries once to read a record. false: the registry wrote to it meanwhile. Reads the name only up to
- * the word with its end. */
+/* Tries once to read a record. false: the registry wrote to the record meanwhile. Reads the name
+ * only up to the word with its NUL. */
 static bool read_slot(const struct index_page *page, uint32_t at, struct index_record *out_record)
 {
 	const struct index_slot *slot = &page->slots[at];
@@ -92,7 +92,7 @@ bool index_find(const struct index_page *page, const char *name, struct index_re
 		for (int tries = 0; tries < TRIES; tries++) {
 			if (!read_slot(page, index_slot_of(mark), out_record))
 				continue;
-			/* the slot may have another name by now */
+			/* by now, the slot may hold the record of another name */
 			if (!strncmp(out_record->name, name, sizeof(out_record->name)))
 				return true;
 			break;

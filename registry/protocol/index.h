@@ -3,21 +3,21 @@
 #define GPUSHARE_REGISTRY_INDEX_H
 /*
  * The index: what the registry would answer to a look-up, in memory that the registry writes and
- * its clients map for reading. It is a hash table. A bucket says in which slots its records are.
- * Each record has a sequence lock of its own. Records lie close together, so that few pages are
- * touched. If a client doesn't find a name here, it asks over the socket: a bucket may be full, and
- * only the registry can say why a name is missing. The index has no handles and no descriptors, so
- * nobody can attach a buffer with it.
+ * its clients map for reading. It is a hash table of names. A bucket says in which slots its
+ * records are, and each record has a sequence lock. Slots are assigned from the first one on, so
+ * that few pages of memory are used. A client that doesn't find a name here asks the registry: the
+ * bucket may be full, and only the registry can say why a name is missing. The index has no handles
+ * and no descriptors, so access to it doesn't let a client attach a buffer.
  */
 #include "protocol.h"
 
 #define INDEX_VERSION 5
 #define INDEX_BUCKETS 8192 /* a power of two */
 #define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
-#define INDEX_WAYS 16 /* records of one bucket: two cache lines of marks */
+#define INDEX_WAYS 16 /* records of one bucket, whose marks take two cache lines */
 #define INDEX_SLOTS (INDEX_BUCKETS * INDEX_WAYS)
 
-/* Fields of a record: F(type, name), and OWNER(type, name) of its owner's process. */
+/* Fields of a record: F(type, name); OWNER(type, name) for those of the owner's process. */
 #define INDEX_FIELDS(F, OWNER) \
 	F(uint64_t, generation) \
 	F(uint64_t, size) \
@@ -46,13 +46,13 @@ struct index_record {
 	INDEX_FIELDS(F, F)
 #undef F
 	uint32_t tags_count;
-	/* Unused tags are neither written nor read. */
+	/* only the first tags_count are written and read */
 	gpushare_Tag tags[INDEX_TAGS] __attribute__((aligned(8)));
 } __attribute__((aligned(8)));
 
 #define INDEX_HEAD_WORDS (offsetof(struct index_record, tags) / 8)
 #define INDEX_TAG_WORDS (INDEX_TAGS * sizeof(gpushare_Tag) / 8)
-/* The number of words that `tags` tags take. */
+/* The number of 8-byte words that `tags` tags take. */
 static inline size_t index_tag_words(uint32_t tags)
 {
 	size_t room = tags < INDEX_TAGS ? tags : INDEX_TAGS;
@@ -65,7 +65,7 @@ struct index_slot {
 	_Atomic uint64_t words[INDEX_HEAD_WORDS];
 } __attribute__((aligned(64)));
 
-/* Separate from the records, because few have tags. */
+/* The tags of a record; separate from the record, because few have tags. */
 struct index_tags {
 	_Atomic uint64_t words[INDEX_TAG_WORDS];
 } __attribute__((aligned(64)));
@@ -74,13 +74,13 @@ struct index_page {
 	uint32_t version;
 	uint32_t size;		 /* of this struct: clients check that theirs is the same */
 	_Atomic uint32_t closed; /* not 0: the writer no longer serves */
-	uint32_t owner_is;	 /* value of `owner` while the writer lives; 0: unknown */
+	uint32_t owner_is;	 /* value of `owner` while the writer lives; 0: not set */
 	union {
-		/* The kernel changes it when the writer dies: observe/pages.c. */
+		/* the kernel changes this when the writer dies: observe/pages.c */
 		_Atomic uint32_t owner;
 		unsigned char lock[64];
 	} __attribute__((aligned(64)));
-	/* index_mark() of each record of a bucket; 0: none. */
+	/* index_mark() of each record in a bucket; 0: no record */
 	_Atomic uint64_t marks[INDEX_BUCKETS][INDEX_WAYS] __attribute__((aligned(64)));
 	struct index_slot slots[INDEX_SLOTS];
 	struct index_tags tags[INDEX_SLOTS];
@@ -91,7 +91,8 @@ static inline size_t index_bucket(uint64_t hash)
 {
 	return hash % INDEX_BUCKETS;
 }
-/* The upper half is that of the hash, but never 0: its bit 0 is set. The lower half is the slot. */
+/* Upper half: that of the hash, with the lowest bit set, so that no mark is 0. Lower half: the
+ * slot. */
 static inline uint64_t index_mark(uint64_t hash, uint32_t slot)
 {
 	return (hash >> 32 | 1) << 32 | slot;
@@ -101,11 +102,11 @@ static inline uint32_t index_slot_of(uint64_t mark)
 	return (uint32_t)mark % INDEX_SLOTS;
 }
 
-/* Whether the index is valid now: its writer lives and serves. False if that is unknown. */
+/* Whether the index is valid now: its writer lives and serves. False if unknown. */
 bool index_is_live(const struct index_page *page);
-/* Finds the record of a name; it has no address. false: not found, ask the registry. Any number of
- * threads may call it while the registry writes to the page. Bytes after the NUL of the name, and
- * unused tags, are not set. */
+/* Finds the record of a name. false: not found; ask the registry. Any number of threads may call
+ * this while the registry writes to the page. Bytes after the NUL of the name, and unused tags, are
+ * not set. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 
 #endif

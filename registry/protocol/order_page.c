@@ -45,7 +45,7 @@ int order_page_make(uint64_t generation, uint64_t id)
 	return fd;
 }
 
-/* If a file is shortened while it is mapped, SIGBUS ends a process that touches the missing
+/* If somebody could shorten a mapped file, SIGBUS would end a process that touches the missing
  * part. */
 static bool is_sealed(int fd)
 {
@@ -85,8 +85,8 @@ uint64_t order_published(const struct order_page *page)
 	return order_number(atomic_load_explicit(&page->published, memory_order_acquire));
 }
 
-/* Either sign is enough. ORDER_GONE_BIT is set before the state, so for a moment there is only the
- * bit; a late write by a GPU may clear the bit, and then there is only the state. */
+/* Either sign is enough. The bit is set first, so for a moment only the bit is set. A late write by
+ * a GPU may clear the bit, so then only the state says it. */
 bool order_is_gone(const struct order_page *page)
 {
 	return atomic_load_explicit(&page->state, memory_order_acquire) == ORDER_GONE ||
@@ -119,8 +119,8 @@ uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 	while (top <= slot && !atomic_compare_exchange_weak(&page->top, &top, slot + 1))
 		;
-	/* All these accesses are in one order (seq_cst). Either this thread sees the new
-	 * `reclaimed`, or the publisher that reclaims sees the slot. */
+	/* All these accesses are seq_cst, so either this thread sees the new `reclaimed`, or the
+	 * publisher that reclaims sees the slot. */
 	reclaimed = order_number(atomic_load(&page->reclaimed));
 	if (order_reaches(reclaimed, first)) {
 		first = reclaimed + 1;

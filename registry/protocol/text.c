@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, control characters, sizes, and the distance of two words. */
+/* Valid names, control characters, sizes in bytes, and the edit distance of two words. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "protocol.h"
 
-/* Not isalnum(): a locale must not change what a name is. */
+/* Not isalnum(), because the locale must not decide which names are valid. */
 static bool is_name_byte(char c)
 {
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
@@ -19,7 +19,7 @@ const char *name_fault(const char *name)
 
 	if (!name || !*name)
 		return "a name has at least one byte";
-	if (*name == '-') /* programs would take it for an option */
+	if (*name == '-') /* programs would take the name for an option */
 		return "a name does not begin with '-'";
 	for (; name[length]; length++) {
 		if (length == GPUSHARE_NAME_MAX)
@@ -43,8 +43,7 @@ bool name_is_number(const char *group)
 	return *group >= '0' && *group <= '9';
 }
 
-/* The size in bytes of the UTF-8 character at `text`; 1 if it is malformed. An overlong one is
- * malformed. */
+/* The size in bytes of the UTF-8 character at `text`; 1 if it is malformed, e.g. overlong. */
 static size_t character_size(const unsigned char *text)
 {
 	size_t size = *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
