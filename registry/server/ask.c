@@ -26,8 +26,8 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 	return false;
 }
 
-/* A share or commit may have made its name appear. Let requests that wait for the name and may see
- * it go on. Write one audit line for each of the others. */
+/* If this was a share or a commit, the name in it may now be visible. Resume the requests that wait
+ * for this name, if their peers may see it. Write one audit line for each of the others. */
 static void show(struct registry *registry, const struct ask *shown)
 {
 	const char *name = request_name(&shown->request);
@@ -96,8 +96,8 @@ static void move(struct registry *registry, struct ask *ask, bool in)
 		(in ? user_add : user_take)(ask->session->user, LIMIT_waiters, 1);
 }
 
-/* Whether the request repeats a parked one: nng's REQ sends a request again after a minute without
- * an answer. The repetition is counted. */
+/* Whether the request repeats a parked one: after a minute without an answer, nng's REQ sends a
+ * request again. If so, count it. */
 static bool is_parked(const struct registry *registry, const struct ask *one)
 {
 	const struct ask *ask;
@@ -176,12 +176,13 @@ int64_t asks_resume(struct registry *registry)
 	int64_t next_ns = INT64_MAX, now_ns = clock_ns();
 	struct ask *ask, *after;
 
-	registry->events.news = false; /* a new notice from now on wakes the main loop */
+	registry->events.news = false; /* from now on, a new notice wakes the main loop */
 	DL_FOREACH_SAFE (registry->asks, ask, after) {
 		int64_t ask_ns = due_ns(registry, ask);
 
 		if (ask_ns <= now_ns) {
-			if (piece_is_over(&piece)) /* those resumed in this call are behind it */
+			/* requests that this call resumed come after it */
+			if (piece_is_over(&piece))
 				return clock_ns() + PIECE_NS;
 			ask_ns = resume(registry, ask);
 		}

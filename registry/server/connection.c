@@ -9,11 +9,11 @@
 #include "os/log.h"
 #include "server/ask.h"
 
-#define UNSENT_MOST (64 << 10) /* bytes of unsent answers; then no further request is handled */
+#define UNSENT_MOST (64 << 10) /* with this many bytes of unsent answers, handle no more requests */
 #define ROOM_LEAST 512
-#define ROOM_KEPT 4096	    /* bytes; an empty buffer with more room is freed */
+#define ROOM_KEPT 4096	    /* bytes; if an empty buffer has more, free it */
 #define ID_MOST 0x7fffffffu /* restored sessions have higher ids */
-#define TURNS_MOST 16	    /* in one callback: nng frees nothing before the callback ends */
+#define TURNS_MOST 16 /* at most, in one callback: until the callback ends, nng frees nothing */
 
 /* false: out of memory, nothing changed. */
 static bool bytes_reserve(struct bytes *bytes, size_t more)
@@ -60,8 +60,8 @@ static void leave_delayed(struct connection *connection)
 	connection->delayed = false;
 }
 
-/* List the connection for a turn. Users take turns, so that no user waits for all connections of
- * another one. `turns` must be locked. */
+/* List the connection for a turn. The lists are by user, and users take turns: no user waits for
+ * all connections of another one. `turns` must be locked. */
 static void append(struct connection *connection)
 {
 	struct user *user = connection->user;
@@ -127,7 +127,8 @@ void connection_end(struct connection *connection)
 		server_end_session(connection->server, connection->session);
 }
 
-/* The peer did not send or read in time: end the connection. The registry's lock must be held. */
+/* End the connection, because the peer did not send or read in time. The registry's lock must be
+ * held. */
 static void end_late(struct connection *connection)
 {
 	enum drop why = connection->sends ? DROP_deaf : connection->asked ? DROP_half : DROP_silent;
@@ -144,7 +145,7 @@ static void end_late(struct connection *connection)
 	connection_end(connection);
 }
 
-/* `aio` has ended: take its result. The registry's lock must be held. */
+/* Take the result of `aio`, which has ended. The registry's lock must be held. */
 static void take_result(struct connection *connection)
 {
 	int result = nng_aio_result(connection->aio);
@@ -159,8 +160,8 @@ static void take_result(struct connection *connection)
 		connection_end(connection);
 }
 
-/* List the connection without the registry's lock, so that no user's connections hold up those of
- * others, however many they are. */
+/* The callback of `aio`. Lists the connection without the registry's lock, so that many connections
+ * of one user don't delay those of others. */
 static void on_ready(void *argument)
 {
 	struct connection *connection = argument;
@@ -174,7 +175,7 @@ static void on_ready(void *argument)
 	connections_run(server);
 }
 
-/* The peer has sent its greeting and gets a session. Releases the registry's lock meanwhile. */
+/* The peer has sent its greeting: make its session. Releases the registry's lock for a while. */
 static void welcome(struct connection *connection)
 {
 	struct server *server = connection->server;
@@ -206,8 +207,9 @@ static void welcome(struct connection *connection)
 
 enum taken {
 	TAKEN,
-	PART,	/* more bytes are needed */
-	LATER,	/* the user's other connection looks up a group: this one is on user->delayed */
+	PART, /* more bytes are needed */
+	/* another connection of the user looks up a group, so this one is in user->delayed */
+	LATER,
 	BROKEN, /* the peer is no REQ socket of nng, or memory ran out */
 };
 
@@ -223,8 +225,9 @@ static enum taken take_greeting(struct connection *connection)
 	return TAKEN;
 }
 
-/* The host's name service may take long. Let it block at most one thread for each user, and let
- * another thread work meanwhile. false: it blocks one already, so handle the request later. */
+/* Look up the group that the request names. The host's name service may block, so let at most one
+ * thread for each user wait for it, and let another thread work meanwhile. false: one waits
+ * already, so handle the request later. */
 static bool find_group(struct connection *connection, struct ask *ask)
 {
 	struct server *server = connection->server;
@@ -303,8 +306,8 @@ static bool may_handle(const struct connection *connection)
 	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
 }
 
-/* Handle the messages that have arrived, for the time of one piece (os/clock.h). Returns what the
- * last one was; TAKEN: there may be more. */
+/* Handle the messages that have arrived, for PIECE_NS at most. Returns what became of the last one;
+ * TAKEN: there may be more. */
 static enum taken take_in(struct connection *connection)
 {
 	struct piece piece = piece_begin();
@@ -350,7 +353,7 @@ static void start(struct connection *connection, nng_aio *aio, bool sends)
 }
 
 /* Send what the socket takes at once. This uses no callback, because nng would wake another thread
- * for it. true: not all is sent. */
+ * to run it. true: not all is sent. */
 static bool send_out(struct connection *connection)
 {
 	nng_aio *now = connection->now_aio;
@@ -374,7 +377,7 @@ static bool send_out(struct connection *connection)
 	return result == NNG_ECANCELED;
 }
 
-/* Start `aio`: wait for room to send (`sends`), or for requests. */
+/* Start `aio`. `sends`: wait for room to send; false: wait for requests. */
 static void wait_on(struct connection *connection, bool sends)
 {
 	int64_t since_ns = sends ? connection->out_since_ns : connection->begun_ns;
@@ -396,7 +399,8 @@ static void free_connection(struct connection *connection)
 	nng_stream_close(connection->stream);
 	nng_stream_free(connection->stream);
 	if (connection->aio)
-		nng_aio_reap(connection->aio); /* this may run in its callback */
+		/* not nng_aio_free(): this may run in the callback */
+		nng_aio_reap(connection->aio);
 	if (connection->now_aio)
 		nng_aio_reap(connection->now_aio);
 	free(connection->in.at);
@@ -405,7 +409,8 @@ static void free_connection(struct connection *connection)
 	free(connection);
 }
 
-/* Close the connection, in its last turns. true: it is freed. false: `aio` is still under way. */
+/* Close the connection, which has ended. true: it is freed. false: `aio` is still under way, and
+ * its callback leads to another turn. */
 static bool close_connection(struct connection *connection)
 {
 	if (!connection->ready) {
@@ -422,8 +427,8 @@ static bool close_connection(struct connection *connection)
 	return true;
 }
 
-/* One turn: handle what arrived, send answers, and let `aio` wait for the next thing. true: the
- * connection is freed. */
+/* One turn: handle requests, send answers, and let `aio` wait for more requests or for room to
+ * send. true: the connection is freed. */
 static bool turn(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;

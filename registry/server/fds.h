@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_FDS_H
 #define GPUSHARE_REGISTRY_SERVER_FDS_H
 /*
- * fds.sock: requests that carry a file descriptor, or whose answer does. The main loop serves it.
- * No descriptor may block it: those that it keeps are memory of this kernel or of the GPU's driver,
- * and another thread closes the others, because their close() may wait for another process.
+ * fds.sock, which the main loop serves: requests that carry a file descriptor, or whose answer
+ * does. No descriptor may block the main loop. So the registry keeps only descriptors of memory, of
+ * this kernel or of the GPU's driver. Another thread closes all others, because their close() may
+ * wait for another process.
  */
 #include "server/server.h"
 
@@ -23,7 +24,7 @@ struct fds_server {
 	int events;			    /* epoll: the listener and the connections */
 	struct fds_connection *connections; /* the one that was silent for longest is first */
 	int64_t paused_until_ns;	    /* the listener is paused until then; 0: it is not */
-	bool replaced;			    /* another daemon takes over */
+	bool replaced;			    /* another daemon takes over: the main loop must end */
 	uint8_t body[GPUSHARE_MESSAGE_MAX]; /* of the message being handled, then of its answer */
 };
 
@@ -31,7 +32,7 @@ struct fds_server {
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path);
 /* Accept connections, and receive and answer messages. Doesn't wait. */
 void fds_server_run(struct fds_server *server);
-/* Close silent connections, and resume the listener after a pause. Returns when to call it again;
+/* Close silent connections, and resume the listener after a pause. Returns when to call this again;
  * INT64_MAX: no need. */
 int64_t fds_server_tick(struct fds_server *server);
 /* Receive and answer the message that waits at the connection. false: close the connection. */

@@ -16,9 +16,9 @@
 #include "server/ask.h"
 #include "server/connection.h"
 
-/* Threads that give turns. More would only wait for the registry's lock: on 16 CPUs, 64 clients got
- * half as many answers with 15 threads. nng has two threads for each CPU, and one of them must stay
- * free to list connections. */
+/* Threads that may give turns. More would only wait for the registry's lock: on 16 CPUs with 15
+ * such threads, 64 clients got half as many answers. nng has two threads for each CPU, and one of
+ * them must stay free to list connections. */
 #define WORKERS_MOST 3
 #define FULL_MS 10 /* pause after a failed accept, e.g. for lack of descriptors */
 
@@ -80,20 +80,20 @@ static void on_kick(void *argument)
 void server_end_session(struct server *server, struct session *session)
 {
 	watch_remove(session->watch);
-	session->watch = -1; /* the session may still exist for a while */
+	session->watch = -1; /* the session may exist for a while longer */
 	asks_drop(server->registry, session);
 	if (session->connection)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
-	/* This session is first in the list, and usually ends completely here. */
+	/* This session is the first to be ended, and usually ends completely here. */
 	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
 		server->registry->due = true;
 }
 
-/* End one more piece of the ending sessions. Returns when the next piece is due. In between, others
- * have the lock for as long. */
+/* Continue to end sessions, for PIECE_NS at most. Returns when to continue: the lock is free for
+ * PIECE_NS in between. */
 static int64_t end_more(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -109,7 +109,8 @@ static int64_t end_more(struct server *server)
 	return next;
 }
 
-/* End one more session whose process has ended, or whose time to reconnect is over. false: none. */
+/* End one session whose process has ended, or whose time to reconnect is over. false: there is
+ * none. */
 static bool end_dead_session(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -138,7 +139,8 @@ int64_t server_tick(struct server *server)
 	next = end_more(server);
 	registry_lock(registry);
 	next = clock_sooner(next, registry_rates(registry, clock_ns()));
-	next = clock_sooner(next, asks_resume(registry)); /* sends the notices made above */
+	/* sends the notices that registry_rates() made */
+	next = clock_sooner(next, asks_resume(registry));
 	registry_unlock(registry);
 	registry_lock(registry);
 	now = clock_ns();

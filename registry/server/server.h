@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_SERVER_H
 #define GPUSHARE_REGISTRY_SERVER_SERVER_H
-/* registry.sock: its listener, and the work that becomes due. It is open until the process ends. */
+/* registry.sock: the listener, which stays open until the process ends, and the work that becomes
+ * due. */
 #include <nng/nng.h>
 
 #include "context/registry.h"
@@ -10,14 +11,15 @@ struct server {
 	struct registry *registry;
 	nng_stream_listener *listener;
 	nng_aio *accepting;
-	bool pausing;	      /* for the accept callback only: the last accept failed */
-	int64_t ending_at_ns; /* for the main loop only: when to continue with ending sessions */
+	bool pausing; /* used by the accept callback only: the last accept failed */
+	/* used by the main loop only: when to continue with ending sessions */
+	int64_t ending_at_ns;
 
-	/* Protects the fields up to `kicked`. May be locked while the registry's lock is held, but
-	 * not the other way round. */
+	/* Protects the fields up to `kicked`. If a thread needs the registry's lock, too, it takes
+	 * that first. */
 	pthread_mutex_t turns;
 	struct user *todo;     /* users with connections that are listed for a turn */
-	long workers, working; /* threads that give turns: at most, and now */
+	long workers, working; /* threads that may give turns; threads that do so now */
 	nng_aio *kick;	       /* runs connections_run() for connections_kick() */
 	bool kicked;	       /* `kick` is under way */
 
@@ -26,20 +28,20 @@ struct server {
 
 /* Listen at `path`, which must be free. false: it failed, which is logged. */
 bool server_open(struct server *server, struct registry *registry, const char *path);
-/* Do what is due: parked requests, kept names whose ttl is over, peers that died. Returns the
- * latest time of the next call. If a call is due earlier, registry->wake or watch_open()'s
- * descriptor turns readable. */
+/* Do what is due: end sessions of dead peers, resume parked requests, remove kept buffers whose ttl
+ * is over, repeat marks. Returns when to call this again at the latest. If a call is due earlier,
+ * registry->wake or watch_open()'s descriptor turns readable. */
 int64_t server_tick(struct server *server);
 
-/* Admit one more connection of a user to either socket. false: the caller has to close it; the
- * refusal is counted, logged and audited. *out_user is NULL only if memory is out. When an admitted
- * connection closes, call user_closes() under the lock. */
+/* Admit one more connection of a user to either socket. When an admitted connection closes, call
+ * user_closes() under the lock. false: the caller has to close the connection; the refusal was
+ * counted, logged and audited. *out_user is NULL only if memory is out. */
 bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user);
-/* Log and audit a refusal. `what` was refused: "connect" or "descriptors". */
+/* Log and audit a refusal. `what`: as the verb of audit_refused(). */
 void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
 		    int status);
-/* Drop the session's parked requests now; its names and attachments end soon. The registry's lock
- * must be held. */
+/* End a session: free its parked requests, and remove its names and attachments, perhaps in later
+ * pieces. The registry's lock must be held. */
 void server_end_session(struct server *server, struct session *session);
 
 #endif
