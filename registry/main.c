@@ -29,7 +29,7 @@
 #include "server/server.h"
 
 #define EXIT_SERVED 3
-#define LOOK_MS 500 /* between two calls of look_around() while something happens */
+#define LOOK_MS 500 /* between two calls of look_around(), unless the registry is idle */
 
 static struct {
 	struct options options;
@@ -38,22 +38,24 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
-	int watches; /* readable when a watched process has ended: os/process.h */
-	/* inotify: readable when a file of the folder was removed; -1: not available */
+	int watches; /* from watch_open(): readable when a watched process has ended */
+	/* from watch_folder(); -1: not available */
 	int folder;
-	int keeper;	  /* the keeper's connection: readable when it was killed; -1: none */
+	/* connection to the keeper, readable when the keeper has ended; -1: none */
+	int keeper;
 	int64_t look_ns;  /* when look_around() is due */
-	uint64_t served;  /* number of sessions and requests at the last look_around() */
-	int64_t idle_ns;  /* when the registry became idle; INT64_MAX: it isn't */
+	uint64_t served;  /* number of sessions and requests so far, at the last look_around() */
+	int64_t idle_ns;  /* when the registry became idle; INT64_MAX: it isn't idle */
 	int64_t leave_ns; /* when to exit because of --idle-exit; INT64_MAX: never */
 } self;
 
-/* Signals are read from a descriptor. nng's threads start later and inherit the mask. */
+/* Block signals and return a descriptor to read them from. nng's threads start later, and inherit
+ * the mask. */
 static int open_signals(void)
 {
 	sigset_t ending;
 
-	signal(SIGHUP, SIG_IGN); /* a blocked signal reaches the signalfd even if ignored */
+	signal(SIGHUP, SIG_IGN); /* blocked below, so the signalfd gets it although it is ignored */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* the registry doesn't wait for its keeper */
 	sigemptyset(&ending);
@@ -74,8 +76,8 @@ static void clamp(struct limits *limits, enum limit what, uint64_t most)
 	*of_user = *of_user < each ? *of_user : each;
 }
 
-/* Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers.
- * Watching a peer's process takes one, too, with a number in the lower half of RLIMIT_NOFILE. */
+/* Fit the limits to RLIMIT_NOFILE. Each connection takes a descriptor, and so do some buffers.
+ * Watching a peer's process takes one, too, in the lower half of the numbers. */
 static void fit_limits(struct limits *limits)
 {
 	struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY}, raised;
@@ -103,7 +105,8 @@ static void redirect_stdio(void)
 		close(null);
 }
 
-/* Close the descriptor last: when the program that reads it sees the end, stdio is redirected. */
+/* Close --ready-fd last: when the program that reads from it sees the end, stdio is already
+ * redirected. */
 static void report_ready(void)
 {
 	static const char ready[] = "READY=1\n";
@@ -126,16 +129,17 @@ static int64_t idle_until_ns(void)
 
 	if (!limit_s || self.idle_ns == INT64_MAX)
 		return INT64_MAX;
-	/* Usually the parent is pid 1 or a systemd by now. Any other parent may be waiting for this
-	 * process, or it doesn't know that it is the parent (PR_SET_CHILD_SUBREAPER, as
-	 * compute-sanitizer does). */
+	/* With --orphan, the parent usually is pid 1 or a systemd. Any other parent may wait for
+	 * this process to end, perhaps without knowing that it is the parent
+	 * (PR_SET_CHILD_SUBREAPER, as compute-sanitizer sets it). */
 	process_read(self.options.orphan ? getppid() : 0, 0, &parent);
 	if (parent.pid > 1 && strcmp(parent.command, "systemd") != 0)
 		limit_s = 1;
 	return self.idle_ns + (int64_t)limit_s * NS_PER_S;
 }
 
-/* Call it with the lock held. Whether each thing that look_around() checks wakes the main loop. */
+/* Whether look_around() needn't be called regularly, because anything that it checks wakes the main
+ * loop. Call this with the lock held. */
 static bool may_rest(void)
 {
 	const struct registry *registry = self.registry;
@@ -146,9 +150,10 @@ static bool may_rest(void)
 }
 
 /*
- * false: exit, because the registry is idle, or because the folder was removed and nobody is
- * connected. If nothing happened since the last call, the next call is due when a thread takes the
- * lock, a file of the folder is removed or it is time to exit: an idle registry sleeps.
+ * Regular checks. false: exit, because the registry is idle, or because the folder was removed and
+ * nobody is connected. If nothing happened since the last call, the next call is due when a thread
+ * takes the lock, a file in the folder is removed, or it is time to exit. So an idle registry
+ * sleeps.
  */
 static bool look_around(void)
 {
@@ -172,8 +177,8 @@ static bool look_around(void)
 	registry_unlock(self.registry);
 	self.leave_ns = idle_until_ns();
 	if (rests)
-		malloc_trim(0);	  /* free() returns none to the kernel: see main() */
-	if (now >= self.leave_ns) /* a client that connects just now starts another registry */
+		malloc_trim(0);	  /* free() returns no memory to the kernel: see main() */
+	if (now >= self.leave_ns) /* a client whose connection now fails starts another registry */
 		log_line("idle: leaving");
 	else if (alone && instance_is_lost(&self.instance))
 		log_line("%s was removed: leaving", self.instance.directory);
@@ -182,7 +187,7 @@ static bool look_around(void)
 	return false;
 }
 
-/* Without the lock: a write may wait for a disk. */
+/* Write audit lines, without the lock, because a write may wait for a disk. */
 static void write_audit(void)
 {
 	struct audit *audit = &self.registry->audit;
@@ -196,7 +201,7 @@ static void write_audit(void)
 		audit_write(audit, lines, size);
 }
 
-/* Do what is due. Returns the latest time of the next call. */
+/* Do what is due. Returns when to call this again at the latest. */
 static int64_t tick(void)
 {
 	int64_t next = clock_sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
@@ -220,8 +225,8 @@ static bool take_signal(void)
 	return signal.ssi_signo == SIGHUP;
 }
 
-/* Returns a descriptor that becomes readable when the folder or a file in it is removed or moved;
- * look_around() checks which. -1: not available. */
+/* Return an inotify descriptor that becomes readable when the folder or a file in it was removed or
+ * moved. look_around() then checks which. -1: not available. */
 static int watch_folder(const char *directory)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -277,8 +282,8 @@ static void serve(void)
 	}
 }
 
-/* A keeper would restart the registry for one user only. So a registry for all users turns that
- * off, and the administrator restarts it. */
+/* A keeper starts registries for one user only. So a registry for all users turns these starts off,
+ * and an administrator must restart it. */
 static bool set_access(void)
 {
 	struct identity_group group = {.gid = IDENTITY_NO_GROUP};
@@ -325,8 +330,8 @@ static int open_instance(void)
 				  : self.options.is_system ? INSTANCE_SYSTEM
 							   : INSTANCE_USER;
 
-	/* With --orphan, the program that starts the registry has made the folder. If it was
-	 * removed since, don't make it again. */
+	/* With --orphan, the program that starts the registry has made the folder. If the folder
+	 * was removed since, don't make it again. */
 	if (self.options.orphan && directory && access(directory, F_OK)) {
 		log_error("%s was removed: %s", directory, strerror(errno));
 		return GPUSHARE_E_NOT_FOUND;
@@ -334,7 +339,7 @@ static int open_instance(void)
 	return instance_open(&self.instance, directory, as, self.options.replace);
 }
 
-/* registry.sock last: a client that finds it must find fds.sock, too. */
+/* Open registry.sock last: a client that finds it must find fds.sock, too. */
 static bool open_servers(void)
 {
 	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket) ||
@@ -351,14 +356,15 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	log_enable(self.options.foreground);
-	/* One arena: those of nng's threads would keep some freed memory. free() runs under the
-	 * lock and must be fast, so it returns no memory to the kernel; look_around() does. */
+	/* One malloc() arena: with one for each of nng's threads, more freed memory would stay
+	 * unused. free() often runs under the lock and must be fast, so only look_around() returns
+	 * memory to the kernel. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);
-	/* a keeper executes the program by a descriptor; its number would be the process's name */
+	/* a keeper executes the program as /proc/self/fd/N, so the process would be called N */
 	if (self.options.orphan)
 		prctl(PR_SET_NAME, "gpushare-registry");
 	notify_init(!self.options.orphan);
@@ -384,7 +390,7 @@ int main(int argc, char **argv)
 		report_ready();
 		serve();
 	}
-	/* Connections and the lock end with the process. */
+	/* The kernel closes connections and the lock when the process ends. */
 	notify_say("STOPPING=1");
 	restore_leave(self.registry);
 	write_audit();

@@ -11,7 +11,7 @@
 #define EXIT_USAGE 2
 
 static const struct {
-	const char *name, *argument, *text; /* `argument` NULL: a flag */
+	const char *name, *argument, *text; /* `argument` NULL: the option is a flag */
 	size_t offset;			    /* in struct options */
 } list[] = {
 #define F(name, field, text) {name, NULL, text, offsetof(struct options, field)},
@@ -42,7 +42,7 @@ static int fail_usage(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
-/* Options override the file. Returns the same as options_parse(). */
+/* Read the file, then the options that override its settings. Returns as options_parse() does. */
 static int read_settings(struct options *options, const char *config)
 {
 	const struct {

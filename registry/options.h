@@ -13,7 +13,7 @@
 	V("dir", "DIR", directory, \
 	  "serve DIR; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
 	V("idle-exit", "SECONDS", idle_exit, \
-	  "exit after so long without a connection, if no buffer is kept; default 0: never") \
+	  "exit after this time without a connection, if no buffer is kept; default 0: never") \
 	V("keep-limit", "BYTES", keep_limit, \
 	  "limit the memory of all kept buffers together, and of each user's; default 1 TiB") \
 	V("config", "FILE", config_file, \
@@ -21,9 +21,8 @@
 	F("check-config", check_config, \
 	  "print the file's errors or, if there are none, the resulting settings; then exit") \
 	F("orphan", orphan, \
-	  "for programs that start the registry: if its parent is not init, exit after 1 s " \
-	  "without " \
-	  "a connection, because the parent may wait for its end") \
+	  "for programs that start the registry: if the registry's parent is not init, exit " \
+	  "after 1 s without a connection, because the parent may wait for that exit") \
 	F("replace", replace, \
 	  "ask the registry that serves the directory to exit, and take over its state") \
 	F("system", is_system, \
@@ -34,8 +33,8 @@
 	  "when the registry listens, write READY=1 to this file descriptor, and close it") \
 	F("keeper", keeper, "for a registry that starts its keeper: hold its file descriptors") \
 	F("tidy", tidy, \
-	  "for a keeper that must not start a serving registry: remove the buffers of processes " \
-	  "that have ended, serve no client, and exit") \
+	  "for a keeper that must not start a registry that serves clients: remove the buffers " \
+	  "of processes that have ended, then exit") \
 	F("version", version, "print the version") \
 	F("help", help, "print this help")
 
@@ -45,11 +44,11 @@ struct options {
 	OPTIONS(F, V)
 #undef F
 #undef V
-	struct settings settings; /* from the file and the options, which override it */
-	int ready;		  /* ready_fd's number; -1: none */
+	struct settings settings; /* from the file, or from options that override the file */
+	int ready;		  /* the descriptor of --ready-fd; -1: none */
 };
 
-/* Returns the status to exit with at once; -1: continue. */
+/* Returns -1 to continue, else the status to exit with at once. */
 int options_parse(struct options *options, int argc, char **argv);
 
 #endif

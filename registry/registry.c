@@ -14,7 +14,7 @@
 #include "persist/persist.h"
 #include "order/order.h"
 
-#define SPIN_NS 10000 /* about the time that a thread takes to sleep and to be woken */
+#define SPIN_NS 10000 /* about as long as a thread takes to fall asleep and to be woken */
 
 static void set_time(struct registry *registry)
 {
@@ -49,7 +49,8 @@ struct registry *registry_new(void)
 	return registry;
 }
 
-/* Most requests hold the lock for a few microseconds, so try for a while before sleeping. */
+/* Lock a mutex. Most requests hold the registry's lock for a few microseconds, so spin for a while
+ * before sleeping. */
 static void lock_soon(pthread_mutex_t *mutex)
 {
 	int64_t until_ns;
@@ -64,8 +65,8 @@ static void lock_soon(pthread_mutex_t *mutex)
 	pthread_mutex_lock(mutex);
 }
 
-/* A thread that unlocks a mutex and locks it again usually gets it before the thread that it woke.
- * `queue` prevents that: the thread that holds `queue` gets `lock` next. */
+/* If a thread unlocks a mutex and locks it again at once, it usually gets the mutex before a thread
+ * that waits. `queue` prevents that: only the thread that holds `queue` may wait for `lock`. */
 void registry_lock(struct registry *registry)
 {
 	lock_soon(&registry->queue);
@@ -105,7 +106,7 @@ struct session *registry_connect(struct registry *registry, uint32_t id, const s
 
 	if (session && getrandom(session->key, sizeof(session->key), GRND_NONBLOCK) !=
 			   (ssize_t)sizeof(session->key))
-		memset(session->key, 0, sizeof(session->key)); /* it can't be resumed */
+		memset(session->key, 0, sizeof(session->key)); /* this session can't be resumed */
 	return session;
 }
 
@@ -124,7 +125,7 @@ void registry_end(struct registry *registry, int64_t until_ns)
 		DL_DELETE(registry->state.ending, session);
 		session_free(&registry->state.sessions, session);
 	}
-	if (session && session->next) { /* continue with the others */
+	if (session && session->next) { /* next time, continue with another session */
 		DL_DELETE(registry->state.ending, session);
 		DL_APPEND(registry->state.ending, session);
 	}
@@ -150,7 +151,7 @@ void registry_describe(const struct registry *registry, const struct session *se
 {
 	entry_describe(entry, out_info);
 	order_describe(registry, entry, out_info);
-	/* An address is no secret, but one of cudaMalloc means nothing in other processes. */
+	/* This is not for secrecy: an address of cudaMalloc means nothing in other processes. */
 	if (!backing_is_fd(entry->info.backing) &&
 	    !(session && process_is_same(&session->peer, entry_owner(entry))))
 		out_info->address = 0;
@@ -162,10 +163,11 @@ void registry_describe(const struct registry *registry, const struct session *se
 	}
 }
 
-/* The rest: the effects of a change of the state on the other modules. */
+/* From here on: the effects of a change of the state on the other modules. */
 
-/* The index leaves out a staged buffer; with --system, a buffer that not everybody may read; and a
- * buffer with a stream-sync page, because clients publish there without the registry. */
+/* The index leaves out staged buffers and, with --system, buffers that not everybody may read. It
+ * also leaves out buffers with a stream-sync page, because clients publish there without the
+ * registry, which could not update `sequence`. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
 	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
@@ -178,18 +180,19 @@ void registry_show(struct registry *registry, struct entry *entry)
 enum {
 	SAVE = 1,    /* write the record */
 	GONE = 2,    /* remove the record */
-	PUT = 4,     /* store the descriptor, before a record refers to it */
+	PUT = 4,     /* put the descriptor into the fd store, before a record refers to it */
 	RELEASE = 8, /* release the descriptor */
-	MARK = 16,   /* changes page: the name may have another buffer */
-	SHOW = 32,   /* show it in the index */
+	MARK = 16,   /* count in the changes page: the name may have another buffer */
+	SHOW = 32,   /* put the record into the index */
 	HIDE = 64,
-	DEPART = 128, /* audit line, and a notice that says why: departures[] */
+	DEPART = 128, /* write an audit line and a notice, which both say why: departures[] */
 };
 
 /*
- * The effects of each change of a buffer, carried out from left to right: first what survives the
- * daemon, then the notice, then the order, because a notice still has the order's fields. A notice
- * has the pid of the change's session, or else of the owner.
+ * The effects of each change of a buffer, in the order in which they happen: `what`, starting with
+ * what survives the daemon, then `notice`, then `order`. `order` comes last because it may free the
+ * order, whose numbers the notice has. A notice has the pid of the change's session, or if there is
+ * none, the owner's.
  */
 static const struct effect {
 	unsigned int what;
@@ -228,13 +231,14 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* Make a notice with the public data of `entry`, which may be NULL. NULL: there is none. */
+/* Make a notice with the public data of `entry`, which may be NULL. NULL: no notice is made. */
 static notice *notify(struct registry *registry, enum gpushare_notice_kind kind,
 		      const struct entry *entry, int32_t pid)
 {
 	notice *notice;
 
-	/* No notices while the registry leaves: connections end, but their processes live on. */
+	/* While the registry leaves, connections end although their processes live, so nobody must
+	 * be notified. */
 	if (!kind || registry->leaving || registry->loading ||
 	    (entry && entry_is_staged(entry->info.flags)))
 		return NULL;
@@ -249,8 +253,8 @@ static void depart(struct registry *registry, const struct change *change)
 	const struct entry *entry = change->entry;
 	const struct process *by = departures[change->how].by_owner ? entry_owner(entry) : NULL;
 
-	/* Only an unlink is the act of the peer whose request is being handled. Otherwise the
-	 * request may just have made the registry notice that the owner has ended. */
+	/* Only an unlink is what the peer asked for. In other cases, its request may just have made
+	 * the registry notice that the owner has ended. */
 	if (change->how == DEPARTURE_UNLINKED)
 		by = registry->asking;
 	if (change->how == DEPARTURE_LOST)
@@ -315,7 +319,8 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	if (entry) {
 		notify(registry, kind, entry, peer->pid);
 	} else if (!attachment->quiet && (notice = notify(registry, kind, NULL, peer->pid))) {
-		/* The owner is unknown, so only the attacher's user gets the notice. */
+		/* The buffer's owner is unknown, so only the attacher's own user gets this
+		 * notice. */
 		strcpy(notice->buffer.name, attachment->name);
 		notice->buffer.generation = attachment->generation;
 		notice->buffer.owner_uid = peer->uid;
@@ -341,10 +346,8 @@ void registry_observe(void *context, const struct change *change)
 		save_session(registry, change->session);
 		break;
 	case CHANGE_LEAVE:
-		/*
-		 * Drop the session's record first. If the registry is killed right after, its
-		 * successor must not restore the session, although the process may live on.
-		 */
+		/* Drop the session's record first: if the registry is killed now, its successor
+		 * must not restore the session, whose process may still live. */
 		records_drop(registry->records, &change->session->record_slot);
 		events_leave(&registry->events, change->session);
 		order_end_session(registry, change->session);
@@ -365,13 +368,14 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	notice *notice;
 
 	order->rated = published;
-	if (rises && elapsed_ns) /* first the cheap test: most pages have no new publication */
+	/* most pages have no new publication: test this first, because it is cheap */
+	if (rises && elapsed_ns)
 		entry = store_find_generation(&registry->state.store, order->generation);
 	if (!entry ||
 	    !(notice = notify(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry_owner(entry)->pid)))
 		return;
 	notice->published = published;
-	/* rounded, but at least 1: a buffer in use is not shown with 0 */
+	/* rounded, but at least 1: this buffer was published */
 	notice->rate = (more * NS_PER_S + (uint64_t)elapsed_ns / 2) / (uint64_t)elapsed_ns;
 	notice->rate += !notice->rate;
 }
