@@ -355,7 +355,7 @@ void registry_observe(void *context, const struct change *change)
 	default:
 		observe_buffer(registry, change);
 	}
-	/* the deadline of a kept buffer, or notices */
+	/* the main loop has a new deadline of a kept buffer, or notices to send */
 	registry->due |= change->kind == CHANGE_ORPHAN || registry->events.news > news;
 }
 

@@ -16,7 +16,7 @@
 struct audit {
 	struct users *users;
 	const struct store *store;
-	bool *due;     /* to be set if there are lines: the main loop writes them */
+	bool *due;     /* set when there are lines, so that the main loop writes them */
 	uint64_t rate; /* lines a second for each user; 0: no audit */
 
 	/* Protected by the registry's lock: */

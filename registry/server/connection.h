@@ -47,7 +47,7 @@ struct connection {
 	/* Protected by the registry's lock: */
 	struct session *session; /* NULL: before the peer's greeting, and after the session's end */
 	struct bytes pending;	 /* answers to send after those in `out` */
-	unsigned int parked;	 /* number of its parked requests (ask.h) */
+	unsigned int parked;	 /* number of its requests in registry->asks */
 	bool in_pieces;		 /* one of those requests is done in pieces */
 	/* a turn is under way, and will look at these fields before it ends */
 	bool turning;

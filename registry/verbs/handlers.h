@@ -10,31 +10,30 @@
 #define HANDLE_LISTEN 3	   /* a Subscribe waits for notices, in session->subscribe */
 #define HANDLE_ELSEWHERE 4 /* the answer only redirects the client to fds.sock */
 
-/* Room for a request's ids: its own, and one for each of up to eight devices that forwarded it. */
+/* bytes of a request's ids: its own, and one for each nng device that forwarded it, up to eight */
 #define ASK_IDS_MAX (9 * SP_ID_SIZE)
 
 struct connection;
 
-/*
- * A request of either socket. The registry answers it at once or parks it in registry->asks. It
- * stays parked until its name appears, its next piece is due, or there is a notice for it.
- */
+/* A request that came to either socket. The registry answers the request at once or parks it in
+ * registry->asks, until its name appears, its next piece of work is due, or there is a notice for
+ * it. */
 struct ask {
 	struct session *session;
 	struct connection *connection; /* NULL: the request came to fds.sock */
 	uint8_t ids[ASK_IDS_MAX];
 	size_t ids_size;
 	size_t size; /* bytes of the encoded request */
-	int fault;   /* the codec's status; not OK: the bytes were no valid request */
-	struct identity_group group; /* that a Share names; looked up without the lock */
+	int fault;   /* status of codec_decode_request(); not OK: the bytes were no valid request */
+	struct identity_group group; /* the group that a Share names, looked up without the lock */
 	request request;
 
-	/* Since it was parked for the first time: */
-	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN; 0: it was not */
+	/* Set when the request is parked for the first time: */
+	int waits; /* HANDLE_WAIT, HANDLE_MORE or HANDLE_LISTEN; 0: never parked */
 	/* HANDLE_WAIT: when the request times out; HANDLE_MORE: when its next piece is due */
 	int64_t due_ns;
-	bool ready;   /* its name appeared */
-	bool audited; /* the audit has a line that the peer may not see the name */
+	bool ready;   /* the name that the request waits for has appeared */
+	bool audited; /* an audit line says that the peer may not see the name */
 	struct ask *prev, *next;
 };
 
