@@ -213,7 +213,7 @@ has_size() {
 	finish f
 	equal "$(cat "$WORK/f.err")" ""
 	first=$(find "$WORK" -name 'ring.*' | sed 's/.*ring\.//' | sort -n | head -n 1)
-	for ((n = first; n < first + 20; n++)); do # what order_crew.h puts into a frame
+	for ((n = first; n < first + 20; n++)); do # what api_order puts into a frame
 		equal "$(od -An -td8 -N8 "$WORK/ring.$n" | tr -d ' ')" $((n * 0x9e3779b97f4a7c15))
 	done
 }

@@ -7,7 +7,7 @@
  */
 #include <dirent.h>
 
-#include "../e2e/programs/order_crew.h"
+#include "../e2e/programs/api_cuda.h"
 #include "../e2e/programs/status.h"
 
 #define SIZE ((size_t)3 << 20)

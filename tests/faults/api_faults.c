@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 	int before;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	crew_start_cuda();
+	cuda_start();
 	if (argc == 3)
 		serve_as(argv[1], argv[2]);
 	before = descriptors();
