@@ -3,28 +3,38 @@
 # Threads that are cancelled in calls or wait for each other, and libraries that are closed while in use.
 load helpers
 
-# asked COMMAND...: COMMAND opens a session, then asks a stopped registry; its output is in $WORK/asked.out
+# asked PROGRAM CALL...: for each CALL, `PROGRAM CALL` opens a session, all ask the registry that is then stopped, and end.
+# Their output is in $WORK/CALL.asked.
 asked() {
+	local call pids=() registry
+	registry=$(registry_pids)
+	rm -f "$WORK/go"
 	mkfifo "$WORK/go"
-	start_registry
-	"$@" <"$WORK/go" >"$WORK/asked.out" 2>"$WORK/asked.err" 3>&- 8>&- &
-	PID=$!
-	STARTED+=("$PID")
+	for call in "${@:2}"; do
+		"$BIN/$1" "$call" <"$WORK/go" >"$WORK/$call.asked" 2>"$WORK/$call.err" 3>&- 8>&- 9>&- &
+		pids+=($!)
+	done
+	STARTED+=("${pids[@]}")
 	exec 9>"$WORK/go"
-	until_true grep -q open "$WORK/asked.out"
-	REGISTRY=$(registry_pids)
-	halt "$REGISTRY"
+	for call in "${@:2}"; do
+		until_true grep -q open "$WORK/$call.asked" || { cat "$WORK/$call.err"; return 1; }
+	done
+	halt "$registry"
 	exec 9>&-
-	finish "$PID"
-	kill -CONT "$REGISTRY"
+	for call in "${pids[@]}"; do
+		finish "$call" || { grep -H '' "$WORK"/*.err "$WORK"/*.asked; return 1; }
+	done
+	kill -CONT "$registry"
 }
 
 @test "a thread that is cancelled in a call of the API leaves the session to the others" {
 	[ -r /proc/self/syscall ] && [ -z "${EMULATOR:-}" ] || skip "where a thread waits can't be read here"
 	export GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS))
-	asked "$BIN/api_threads" cancel
-	equal "$(cat "$WORK/asked.out")" "open
-cancelled: -6
+	start_registry
+	asked api_threads cancel
+	equal "$(cat "$WORK/cancel.asked")" "open
+cancelled
+its answer: -6
 another: -6"
 }
 
@@ -37,40 +47,8 @@ another: -6"
 cancelled"
 }
 
-@test "the time limit of a call covers its wait for another thread's" {
-	export GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS))
-	asked "$BIN/api_threads" together 8
-	slowest=$(tail -n 1 "$WORK/asked.out")
-	echo "the slowest took $slowest ms"
-	[ "$slowest" -ge "$GPUSHARE_TIMEOUT_MS" ]
-	[ "$slowest" -lt $((2 * GPUSHARE_TIMEOUT_MS)) ]
-}
-
-# timely CALL...: the time that each call takes at most while the registry is stopped, each in its own program
-timely() {
-	local call pids=()
-	rm -f "$WORK/go"
-	mkfifo "$WORK/go"
-	for call in "$@"; do
-		"$BIN/api_timely" "$call" <"$WORK/go" >"$WORK/$call.timely" 2>"$WORK/$call.err" 3>&- 8>&- 9>&- &
-		pids+=($!)
-	done
-	STARTED+=("${pids[@]}")
-	exec 9>"$WORK/go"
-	for call in "$@"; do
-		until_true grep -q open "$WORK/$call.timely" || { cat "$WORK/$call.err"; return 1; }
-	done
-	halt "$REGISTRY"
-	exec 9>&-
-	for call in "${pids[@]}"; do
-		finish "$call" || { grep -H '' "$WORK"/*.err "$WORK"/*.timely; return 1; }
-	done
-	kill -CONT "$REGISTRY"
-}
-
 @test "no call of the API takes longer than its time limit while other threads ask" {
 	start_registry
-	REGISTRY=$(registry_pids)
 	local what=(open "evmake=e,event")
 	for i in {0..7}; do what+=("alloc=b$i,w$i,4096"); done
 	up owner "$BIN/api_app" "${what[@]}"
@@ -81,11 +59,11 @@ timely() {
 	equal "$(printf '%s\n' "${calls[@]}" | grep -vx deleter | sort)" "$told"
 	export GPUSHARE_TIMEOUT_MS=$((SLACK_MS + 200))
 	for ((i = 0; i < ${#calls[@]}; i += 12)); do
-		timely "${calls[@]:i:12}"
+		asked api_timely "${calls[@]:i:12}"
 	done
-	late=$(cat "$WORK"/*.timely | awk -v limit=$((GPUSHARE_TIMEOUT_MS + SLACK_MS)) '$2 >= limit')
+	late=$(cat "$WORK"/*.asked | awk -v limit=$((GPUSHARE_TIMEOUT_MS + SLACK_MS)) '$2 >= limit')
 	equal "$late" ""
-	equal "$(grep -hc ' ' "$WORK"/*.timely | sort | uniq -c | tr -s ' ')" " ${#calls[@]} 1"
+	equal "$(grep -hc ' ' "$WORK"/*.asked | sort | uniq -c | tr -s ' ')" " ${#calls[@]} 1"
 }
 
 @test "threads that are cancelled while they allocate leave the driver to the others" {

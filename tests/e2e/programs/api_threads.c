@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads of one session. `api_threads together COUNT`: COUNT threads each ask the registry once,
- * at the same time; prints how many milliseconds the slowest took. `api_threads cancel` cancels a
- * thread that waits for the registry. `api_threads watch` cancels a thread that waits for a notice
- * without a time limit. `api_threads order TURNS`: two threads join and leave at the same time, and
- * TURNS buffers are published for the first time by three threads at once; prints how many calls
- * failed. `api_threads attach NAME TURNS`: six threads attach, read, map and detach that buffer, in
- * a session of their own and in one that they share.
+ * Threads of one session. `api_threads cancel` cancels a thread that waits for the registry.
+ * `api_threads watch` cancels a thread that waits for a notice without a time limit. `api_threads
+ * order TURNS`: two threads join and leave at the same time, and TURNS buffers are published for
+ * the first time by three threads at once; prints how many calls failed. `api_threads attach NAME
+ * TURNS`: six threads attach, read, map and detach that buffer, in a session of their own and in
+ * one that they share.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -14,13 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX 64
+#define TURNS_MAX 1024
 
 static struct gpushare_session *session;
-static pthread_barrier_t start;
 static _Atomic int waiting; /* id of the thread to cancel; 0: it isn't ready */
 
 static void must(int good, const char *what)
@@ -31,14 +28,6 @@ static void must(int good, const char *what)
 	exit(1);
 }
 
-static long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int ask(void)
 {
 	struct gpushare_info info;
@@ -46,36 +35,8 @@ static int ask(void)
 	return gpushare_stat(session, "nobody", &info);
 }
 
-static void *ask_once(void *out_ms)
-{
-	long began_ms;
-
-	pthread_barrier_wait(&start);
-	began_ms = now_ms();
-	must(ask() == GPUSHARE_E_TIMED_OUT, "an answer, of a registry that is stopped");
-	*(long *)out_ms = now_ms() - began_ms;
-	return NULL;
-}
-
-static void ask_together(unsigned int count)
-{
-	pthread_t threads[THREADS_MAX];
-	long took_ms[THREADS_MAX], slowest_ms = 0;
-
-	must(count > 0 && count <= THREADS_MAX, "count");
-	pthread_barrier_init(&start, NULL, count);
-	for (unsigned int i = 0; i < count; i++)
-		must(!pthread_create(&threads[i], NULL, ask_once, &took_ms[i]), "pthread_create");
-	for (unsigned int i = 0; i < count; i++) {
-		pthread_join(threads[i], NULL);
-		if (took_ms[i] > slowest_ms)
-			slowest_ms = took_ms[i];
-	}
-	printf("%ld\n", slowest_ms);
-}
-
 /* A call must restore the caller's cancel state, and the thread must be cancelled only after it. */
-static void *ask_cancelled(void *out_answer)
+static void *ask_on(void *out_answer)
 {
 	int state = -1;
 
@@ -111,22 +72,6 @@ static int is_polling(int thread)
 	return call == SYS_ppoll;
 }
 
-static void cancel_one(void)
-{
-	pthread_t thread;
-	void *result = NULL;
-	int answer = 1;
-
-	must(!pthread_create(&thread, NULL, ask_cancelled, &answer), "pthread_create");
-	while (!waiting || !is_polling(waiting))
-		sched_yield();
-	pthread_cancel(thread);
-	pthread_join(thread, &result);
-	must(result == PTHREAD_CANCELED, "a thread that was not cancelled");
-	printf("cancelled: %d\n", answer);
-	printf("another: %d\n", ask());
-}
-
 static void *watch_on(void *unused)
 {
 	struct gpushare_notice notice;
@@ -138,12 +83,13 @@ static void *watch_on(void *unused)
 	return NULL;
 }
 
-static void cancel_watching(void)
+/* Cancel a thread once it waits in its call. */
+static void cancel_in(void *(*call)(void *), void *out_answer)
 {
 	pthread_t thread;
 	void *result = NULL;
 
-	must(!pthread_create(&thread, NULL, watch_on, NULL), "pthread_create");
+	must(!pthread_create(&thread, NULL, call, out_answer), "pthread_create");
 	while (!waiting || !is_polling(waiting))
 		sched_yield();
 	pthread_cancel(thread);
@@ -153,9 +99,10 @@ static void cancel_watching(void)
 }
 
 #define PUBLISHERS 3
+#define READERS 6
 
 static pthread_barrier_t together;
-static struct gpushare_buffer *buffers[THREADS_MAX * 16];
+static struct gpushare_buffer *buffers[TURNS_MAX];
 static int turns;
 static _Atomic int failed;
 
@@ -207,7 +154,7 @@ static void *publish_each(void *unused)
 
 static void run_at_once(unsigned int count, void *(*const runs[])(void *))
 {
-	pthread_t threads[PUBLISHERS];
+	pthread_t threads[READERS];
 
 	pthread_barrier_init(&together, NULL, count);
 	for (unsigned int i = 0; i < count; i++)
@@ -221,7 +168,7 @@ static void order_at_once(void)
 	void *(*const consumers[])(void *) = {join_each, leave_each};
 	void *(*const publishers[])(void *) = {publish_each, publish_each, publish_each};
 
-	must(turns > 0 && turns <= THREADS_MAX * 16, "turns");
+	must(turns > 0 && turns <= TURNS_MAX, "turns");
 	for (int i = 0; i < turns; i++) {
 		char name[16];
 
@@ -287,35 +234,35 @@ static void *attach_each(void *unused)
 
 static void attach_at_once(const char *name)
 {
-	pthread_t threads[6];
+	void *(*const readers[READERS])(void *) = {attach_each, attach_each, attach_each,
+						   attach_each, attach_each, attach_each};
 	struct gpushare_info info;
 
 	shared_name = name;
-	for (int i = 0; i < 6; i++)
-		must(!pthread_create(&threads[i], NULL, attach_each, NULL), "pthread_create");
-	for (int i = 0; i < 6; i++)
-		pthread_join(threads[i], NULL);
+	run_at_once(READERS, readers);
 	must(!gpushare_stat(session, name, &info), "stat");
 	printf("%u attached\n", info.attachers);
 }
 
 int main(int count, char **argument)
 {
+	int answer = 1;
+
 	must(count > 1, "what is to be done");
 	turns = count > 2 ? atoi(argument[count - 1]) : 0;
 	must(!gpushare_open(NULL, &session), "gpushare_open");
 	printf("open\n");
 	fflush(stdout);
-	getchar(); /* for together and cancel, the test stops the registry before this returns */
-	if (!strcmp(argument[1], "together"))
-		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
-	else if (!strcmp(argument[1], "order"))
+	getchar(); /* for cancel, the test stops the registry before this returns */
+	if (!strcmp(argument[1], "order")) {
 		order_at_once();
-	else if (!strcmp(argument[1], "attach"))
+	} else if (!strcmp(argument[1], "attach")) {
 		attach_at_once(argument[2]);
-	else if (!strcmp(argument[1], "watch"))
-		cancel_watching();
-	else
-		cancel_one();
+	} else if (!strcmp(argument[1], "watch")) {
+		cancel_in(watch_on, NULL);
+	} else {
+		cancel_in(ask_on, &answer);
+		printf("its answer: %d\nanother: %d\n", answer, ask());
+	}
 	return 0;
 }
