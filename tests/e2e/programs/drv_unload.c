@@ -3,31 +3,18 @@
  * `drv_unload LIBRARY`: capture a publication into a graph, dlclose() LIBRARY, and launch the
  * graph. Then load LIBRARY again and print the last published number.
  */
-#include <dlfcn.h>
-#include <gpushare.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "cuda/cuda_abi.h"
-
-static struct {
-#define F(since, version, name, params) cu_##name##_call *name;
-	CUDA_ABI_CALLS(F)
-#undef F
-} cu;
+#include "api_cuda.h"
 
 typedef struct graph_exec_opaque *graph_exec;
 
 static const char *(*explain)(void);
 
-static void must(int good, const char *what)
+/* For must(): nothing is linked against the library. */
+const char *gpushare_explain(void)
 {
-	if (good)
-		return;
-	fprintf(stderr, "drv_unload: %s: %s\n", what, explain ? explain() : "");
-	exit(1);
+	return explain ? explain() : "";
 }
-#define MUST(call) must((call) == 0, #call)
+
 #define SYMBOL(library, name) ((__typeof__(&name))found(library, #name))
 
 static void *found(void *library, const char *name)
@@ -36,20 +23,6 @@ static void *found(void *library, const char *name)
 
 	must(symbol != NULL, name);
 	return symbol;
-}
-
-static void start_cuda(void *driver)
-{
-	cu_context context;
-	cu_device device;
-
-#define F(since, version, name, params) cu.name = (cu_##name##_call *)dlsym(driver, #name);
-	CUDA_ABI_CALLS(F)
-#undef F
-	MUST(cu.cuInit(0));
-	MUST(cu.cuDeviceGet(&device, 0));
-	MUST(cu.cuDevicePrimaryCtxRetain(&context, device));
-	MUST(cu.cuCtxSetCurrent(context));
 }
 
 static void capture(void *library, cu_stream stream, cu_graph *graph)
@@ -80,7 +53,7 @@ static uint64_t published(const char *path)
 
 int main(int count, char **argument)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *library;
+	void *library;
 	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
 	cu_result (*launch)(graph_exec, cu_stream);
 	cu_stream stream;
@@ -88,9 +61,9 @@ int main(int count, char **argument)
 	graph_exec exec;
 
 	must(count == 2, "LIBRARY");
-	*(void **)&instantiate = found(driver, "cuGraphInstantiateWithFlags");
-	*(void **)&launch = found(driver, "cuGraphLaunch");
-	start_cuda(driver);
+	*(void **)&instantiate = cuda_call("cuGraphInstantiateWithFlags");
+	*(void **)&launch = cuda_call("cuGraphLaunch");
+	cuda_start();
 	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	library = dlopen(argument[1], RTLD_NOW | RTLD_LOCAL);
 	explain = SYMBOL(library, gpushare_explain);

@@ -48,7 +48,7 @@
 #define FAILED_MOST 5 /* look-ups; then no more are tried */
 
 static const char *directory;
-static char wire[GPUSHARE_MESSAGE_MAX];
+static char wire[GPUSHARE_MESSAGE_MAX], in[GPUSHARE_MESSAGE_MAX];
 
 static void stop(const char *what)
 {
@@ -126,54 +126,34 @@ static int greeted(void)
 	return fd;
 }
 
-/* Counts the complete messages that arrive. Of the current one, `have` header bytes have arrived,
- * or `rest` bytes of id and body are missing. */
-struct reader {
-	uint8_t header[SP_HEADER_SIZE];
-	size_t have, rest;
-	unsigned long count;
-};
-
-static void read_some(int fd, struct reader *reader)
+/* Read `count` messages, and discard them. */
+static void read_answers(FILE *from, unsigned int count)
 {
-	static uint8_t in[65536];
-	ssize_t got = read(fd, in, sizeof(in));
+	uint8_t header[SP_HEADER_SIZE];
 
-	if (got <= 0)
-		stop("the registry closed a connection");
-	for (size_t at = 0, size = (size_t)got; at < size;) {
-		size_t step;
-
-		if (reader->rest) {
-			step = reader->rest < size - at ? reader->rest : size - at;
-			reader->rest -= step;
-			reader->count += !reader->rest;
-		} else {
-			step = 1;
-			reader->header[reader->have++] = in[at];
-			if (reader->have == SP_HEADER_SIZE) {
-				reader->rest =
-				    SP_ID_SIZE + (size_t)sp_header_body_size(reader->header);
-				reader->have = 0;
-			}
-		}
-		at += step;
+	for (; count; count--) {
+		if (fread(header, sizeof(header), 1, from) != 1 ||
+		    fread(in, SP_ID_SIZE + (size_t)sp_header_body_size(header), 1, from) != 1)
+			stop("the registry closed a connection");
 	}
 }
 
 /* As greeted(), but also read the answers to the greeting and hello. */
-static int asking(struct reader *reader)
+static FILE *asking(void)
 {
-	int fd = greeted();
-	uint8_t greeting[SP_GREETING_SIZE];
+	FILE *from = fdopen(greeted(), "r");
 
-	if (recv(fd, greeting, sizeof(greeting), MSG_WAITALL) != sizeof(greeting))
+	if (!from || setvbuf(from, NULL, _IOFBF, 65536) ||
+	    fread(in, SP_GREETING_SIZE, 1, from) != 1)
 		stop("no greeting");
-	*reader = (struct reader){0};
-	while (!reader->count)
-		read_some(fd, reader);
-	reader->count = 0;
-	return fd;
+	read_answers(from, 1);
+	return from;
+}
+
+static void ask(FILE *to, size_t size)
+{
+	if (write(fileno(to), wire, size) != (ssize_t)size)
+		stop("can't ask");
 }
 
 /* Return whether the registry has closed the connection. Discards what it has sent. */
@@ -218,13 +198,13 @@ static request handle_share(void)
 
 /* Connect and share `count` names. With `unlinks`, unlink each name at once: only the buffers stay
  * until the connection ends. */
-static int share_many(struct reader *reader, uint32_t count, bool unlinks)
+static FILE *share_many(uint32_t count, bool unlinks)
 {
 	request share = handle_share();
 	request unlink = {.which_verb = gpushare_Request_withdraw_tag};
 	record *buffer = &share.verb.share.buffer;
 	const uint32_t answers = unlinks ? 2 * AT_A_TIME : AT_A_TIME;
-	int fd = asking(reader);
+	FILE *registry = asking();
 
 	for (uint32_t i = 0; i < count; i += AT_A_TIME) {
 		size_t size = 0;
@@ -236,35 +216,28 @@ static int share_many(struct reader *reader, uint32_t count, bool unlinks)
 			if (unlinks)
 				size = put(size, AT_A_TIME + more, &unlink);
 		}
-		if (write(fd, wire, size) != (ssize_t)size)
-			stop("can't share");
-		for (reader->count = 0; reader->count < answers;)
-			read_some(fd, reader);
+		ask(registry, size);
+		read_answers(registry, answers);
 	}
-	return fd;
+	return registry;
 }
 
 /* Send the request over several connections, many at a time, over and over. */
 static void ask_over_and_over(const request *what)
 {
-	struct reader readers[FAILING];
-	int fds[FAILING];
+	FILE *registries[FAILING];
 	size_t size = 0;
 
 	for (int i = 0; i < FAILING; i++)
-		fds[i] = asking(&readers[i]);
+		registries[i] = asking();
 	begun();
 	for (uint32_t i = 0; i < AT_A_TIME; i++)
 		size = put(size, i, what);
 	for (;;) {
-		for (int i = 0; i < FAILING; i++) {
-			if (write(fds[i], wire, size) != (ssize_t)size)
-				stop("can't ask");
-		}
-		for (int i = 0; i < FAILING; i++) {
-			for (readers[i].count = 0; readers[i].count < AT_A_TIME;)
-				read_some(fds[i], &readers[i]);
-		}
+		for (int i = 0; i < FAILING; i++)
+			ask(registries[i], size);
+		for (int i = 0; i < FAILING; i++)
+			read_answers(registries[i], AT_A_TIME);
 	}
 }
 
@@ -272,9 +245,8 @@ static void ask_over_and_over(const request *what)
 static void failing(void)
 {
 	request look = {.which_verb = gpushare_Request_lookup_tag};
-	struct reader names;
 
-	share_many(&names, RELEASED, false);
+	share_many(RELEASED, false);
 	memset(look.verb.lookup.name, 'x', GPUSHARE_NAME_MAX);
 	ask_over_and_over(&look);
 }
@@ -430,12 +402,11 @@ static void lingering(void)
 static void release(bool unlinks)
 {
 	for (bool first = true;; first = false) {
-		struct reader reader;
-		int fd = share_many(&reader, RELEASED, unlinks);
+		FILE *registry = share_many(RELEASED, unlinks);
 
 		if (first)
 			begun();
-		close(fd);
+		fclose(registry);
 	}
 }
 
@@ -453,14 +424,10 @@ static void resync_one(bool waits)
 {
 	request nothing = {.which_verb = gpushare_Request_resync_tag,
 			   .verb.resync = {.last = true}};
-	struct reader reader;
-	int fd = share_many(&reader, RELEASED, false);
-	size_t size = put(0, 1, &nothing);
+	FILE *registry = share_many(RELEASED, false);
 
-	if (write(fd, wire, size) != (ssize_t)size)
-		stop("can't resync");
-	for (reader.count = 0; waits && !reader.count;)
-		read_some(fd, &reader);
+	ask(registry, put(0, 1, &nothing));
+	read_answers(registry, waits);
 	_exit(0);
 }
 
@@ -480,9 +447,7 @@ static void resyncing(void)
 
 static void naming(void)
 {
-	struct reader reader;
-
-	share_many(&reader, NAMED, false);
+	share_many(NAMED, false);
 	begun();
 	for (;;)
 		pause();
