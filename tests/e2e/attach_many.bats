@@ -52,9 +52,8 @@ close: OK"
 @test "a set that is attached already is attached again without a request" {
 	local asked
 	owner
-	start reader "$BIN/api_app" open attachset=m,100 attachset=m,100 attachset=m,100 touch="$WORK/often" \
+	begin reader "$BIN/api_app" open attachset=m,100 attachset=m,100 attachset=m,100 touch="$WORK/often" \
 		await="$WORK/go" attachset=m,100 touch="$WORK/again" await="$WORK/end"
-	await_file "$WORK/often"
 	asked=$(attaches)
 	resume go again
 	equal "$(attaches)" "$asked"
@@ -68,10 +67,9 @@ attachset m: OK"
 @test "one name is refused: the sentence says which, and none of the others stays attached" {
 	owner
 	gpushare rm m050
-	start reader "$BIN/api_app" open attachset=m,50 detachset touch="$WORK/first" await="$WORK/on" attachset=m,100 \
+	begin reader "$BIN/api_app" open attachset=m,50 detachset touch="$WORK/first" await="$WORK/on" attachset=m,100 \
 		attachall=abc,ipc,none,vmm attachall=ab,vmm,m050 touch="$WORK/refused" await="$WORK/go" attachset=m,50 detachset \
 		touch="$WORK/again" await="$WORK/end"
-	await_file "$WORK/first"
 	sockets=$(ls -l "/proc/$PID/fd" | grep -c 'socket:') # CUDA's own, too
 	resume on refused
 	equal "$(api open attached='*')" "open: OK
@@ -92,9 +90,8 @@ attachall ab: E_NOT_FOUND"
 @test "the driver refuses one: none of the others stays attached" {
 	needs_sim
 	owner
-	start reader env GPUSHARE_SIM_FAIL=cuIpcOpenMemHandle:40:1:2 "$BIN/api_app" open attachset=m,100 touch="$WORK/refused" \
+	begin reader env GPUSHARE_SIM_FAIL=cuIpcOpenMemHandle:40:1:2 "$BIN/api_app" open attachset=m,100 touch="$WORK/refused" \
 		await="$WORK/go" attachset=m,100 detachset touch="$WORK/again" await="$WORK/end"
-	await_file "$WORK/refused"
 	equal "$(api open attached='*')" "open: OK
 attached *: 0"
 	has "$(cat "$WORK/reader.out")" "attachset m: E_NO_MEMORY"

@@ -37,8 +37,7 @@ every_way() {
 w1 vmm"
 		equal "$(api open attach=b,w0 byte=b,5 put=b,6,77 | tail -n 2)" "byte b: 38
 put b: OK"
-		touch "$WORK/free"
-		await_file "$WORK/freed"
+		resume free freed
 		equal "$(tail -n 3 "$WORK/app.out" | head -n 1)" "byte a: 77"
 		equal "$(names)" ""
 		down
@@ -119,8 +118,7 @@ w1 vmm 3145728"
 byte a: 42
 put a: 0
 byte a: 99"
-		touch "$WORK/go"
-		await_file "$WORK/gone"
+		resume go gone
 		equal "$(tail -n 1 "$WORK/app.out")" "make e: 0"
 		equal "$(names)" "w1 2097152"
 		down
@@ -285,8 +283,7 @@ byte a: 42
 put a: 1
 byte a: 42
 free a: 0"
-	touch "$WORK/go"
-	await_file "$WORK/put"
+	resume go put
 	equal "$(tail -n 1 "$WORK/owner.out")" "byte a: 9"
 	GPUSHARE_LOG=$WORK/log run -0 --separate-stderr attaching w:must "$BIN/drv_linked" init make=a,vmm,2Mi
 	equal "$output" "init: 0
@@ -375,8 +372,7 @@ ipcclose b: 0"
 		touch="$WORK/up" await="$WORK/go" ctxdestroy=B ctxset=primary ipcclose=b touch="$WORK/gone" await="$WORK/end"
 	attachers() { gpushare ls --json | jq '.[0].attachers'; }
 	equal "$(attachers)" 1
-	touch "$WORK/go"
-	await_file "$WORK/gone"
+	resume go gone
 	equal "$(attachers)" 0
 	equal "$(tail -n 1 "$WORK/app.out")" "ipcclose b: 1"
 }

@@ -50,10 +50,6 @@ start_inside() {
 	until_true answers
 }
 
-attachers_are() {
-	[ "$(shown "$1" attachers)" = "$2" ]
-}
-
 # The processes synchronize by files in the registry's directory, the only one that all of them see.
 shares_and_attaches() {
 	needs jq
@@ -119,8 +115,7 @@ byte b: 42
 attach kept: OK
 byte c: 42"
 	kill -KILL "$PID"
-	only_kept() { [ "$(names)" = "kept 2097152" ]; }
-	until_true only_kept
+	until_true names_are "kept 2097152"
 }
 
 @test "a process that the registry can't see knows its own buffers, and takes nobody's of the same pid for them" {

@@ -14,10 +14,9 @@ held() {
 		leave+=("save=${letters:at:1},$WORK/is.$name" "detach=${letters:at:1}")
 		at=$((at + 1))
 	done
-	start holder "$BIN/api_app" open "${words[@]}" touch="$WORK/held" await="$WORK/leave" \
+	begin holder "$BIN/api_app" open "${words[@]}" touch="$WORK/held" await="$WORK/leave" \
 		"${leave[@]}" touch="$WORK/left" await="$WORK/end"
 	HOLDER=$PID
-	await_file "$WORK/held"
 	equal "$(grep -c ': OK$' "$WORK/holder.out")" $(($# + 1))
 }
 
@@ -30,8 +29,7 @@ owner() {
 }
 
 leave() {
-	touch "$WORK/leave"
-	await_file "$WORK/left"
+	resume leave left
 }
 
 # The owner asks the registry at most once every 50 ms, and nothing shows when it last asked.

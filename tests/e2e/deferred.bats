@@ -12,15 +12,13 @@ load deferred
 		owner x "init" mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a taken=freed \
 			alloc=b,4Mi fill=b,9 taken=made "${FREED[@]}" free=b taken=last "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(names)" ""
 		equal "$(deferred)" "x 1"
 		leave
 		cmp "$WORK/was" "$WORK/is.x"
 		equal "$(deferred)" "x 0"
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		equal "$(deferred)" ""
 		equal "$(said 'free [ab]')" "0
 0"
@@ -40,12 +38,10 @@ load deferred
 		within=$((500 + SLACK_MS)) alloc=b,2Mi make=c,async,2Mi,s drop=c,async,s go=s \
 		free=b taken=free "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	leave
 	deferred_pause
-	touch "$WORK/again"
-	await_file "$WORK/done"
+	resume again done
 	equal "$(deferred)" ""
 	taken 0
 	refute grep late "$WORK/app.out"
@@ -62,8 +58,7 @@ load deferred
 			stall=s within=$((500 + SLACK_MS)) drop=a,async,s drop=a,async,s free=a \
 			alloc=b,2Mi go=s alloc=c,2Mi "${FREED[@]}" free=b taken=last "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(said 'drop a')" "0
 1"
 		equal "$(said 'free a')" 1
@@ -72,8 +67,7 @@ load deferred
 		leave
 		cmp "$WORK/was" "$WORK/is.x"
 		deferred_pause
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		equal "$(deferred)" ""
 		touch "$WORK/end"
 		finish "$OWNER"
@@ -92,15 +86,13 @@ load deferred
 			await="$WORK/end"
 		HOLDER=$PID
 		await_file "$WORK/held"
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(deferred)" "x 1"
 		leave
 		equal "$(grep '^byte' "$WORK/holder.out")" "byte a: 7
 byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		until_true deferred_is "x 0"
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		equal "$(deferred)" ""
 		taken 0
 		touch "$WORK/end"
@@ -113,13 +105,11 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	program rt_app_static
 	owner x init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=b,2Mi free=b "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	kill -KILL "$HOLDER"
 	until_true deferred_is "x 0"
 	deferred_pause
-	touch "$WORK/again"
-	await_file "$WORK/done"
+	resume again done
 	equal "$(deferred)" ""
 }
 
@@ -127,8 +117,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	program rt_app_static
 	owner x,x,y init alloc=a,4Mi "${UP[@]}" free=a alloc=a,4Mi "${FREED[@]}" alloc=b,2Mi free=b "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	for _ in 1 2; do
 		kill_registry
 		equal "$(names)" "x 4194304"
@@ -139,8 +128,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	until_true deferred_is "x 0"
 	kill_registry
 	deferred_pause
-	touch "$WORK/again"
-	await_file "$WORK/done"
+	resume again done
 	names >/dev/null
 	until_true deferred_is ""
 }
@@ -149,8 +137,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	program rt_app_static
 	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a alloc=a,2Mi "${FREED[@]}" free=a "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	equal "$(names)" "x 2097152"
 	equal "$(deferred)" "x 1"
 	touch "$WORK/again" "$WORK/end"
@@ -167,8 +154,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		plain=$("${PROGRAM[@]}" init alloc=a,4Mi "${rest[@]}")
 		owner x init alloc=a,4Mi "${UP[@]}" "${rest[@]}" "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/done"
+		resume go done
 		equal "$(deferred)" "x 1"
 		# A real driver's child process may crash at its exit, with or without the preload.
 		equal "$(sed '/^child:/d' "$WORK/app.out")" "$(sed '/^child:/d' <<<"$plain")"
@@ -189,11 +175,9 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		owner x init mark $words fill=a,7 save=a,"$WORK/was" stall=s "${UP[@]}" drop=a,async,s "${FREED[@]}" \
 			ctxdestroy=B ctxset=primary touch="$WORK/ended" await="$WORK/last" alloc=b,2Mi free=b taken=last "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(deferred)" "x 1"
-		touch "$WORK/again"
-		await_file "$WORK/ended"
+		resume again ended
 		if [[ $words == *B*make* ]]; then
 			equal "$(deferred)" ""
 		else
@@ -202,8 +186,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 			cmp "$WORK/was" "$WORK/is.x"
 			deferred_pause
 		fi
-		touch "$WORK/last"
-		await_file "$WORK/done"
+		resume last done
 		equal "$(deferred)" ""
 		taken 0
 		equal "$(said '[dfc].*' | sort -u)" 0
@@ -227,20 +210,16 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	held x
 	registry=$(registry_pids)
 	kill -STOP "$registry" # it does not hear of the free
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	kill_registry
 	asks_again
-	touch "$WORK/again"
-	await_file "$WORK/told"
+	resume again told
 	equal "$(names)" "y 2097152"
-	touch "$WORK/on"
-	await_file "$WORK/behind"
+	resume on behind
 	leave
 	cmp "$WORK/was" "$WORK/is.x"
 	deferred_pause
-	touch "$WORK/last"
-	await_file "$WORK/done"
+	resume last done
 	taken "8
 4"
 	touch "$WORK/end"
@@ -256,13 +235,11 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		owner x init alloc=a,4Mi "${UP[@]}" "${rest[@]}" "${FREED[@]}" capture=s,relaxed alloc=b,2Mi free=b \
 			endcapture=s "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(cat "$WORK/app.out")" "$plain"
 		leave
 		deferred_pause
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		equal "$(tail -n 1 "$WORK/app.out")" "endcapture s: 0, a graph"
 		equal "$(deferred)" ""
 		touch "$WORK/end"
@@ -276,8 +253,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	program drv_linked
 	owner x init stream=s alloc=a,4Mi "${UP[@]}" stall=s touch="$WORK/freeing" free=a touch="$WORK/done"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freeing"
+	resume go freeing
 	waits() { [ ! -e "$WORK/done" ]; }
 	stays 300 waits
 	kill -KILL "$OWNER"
@@ -289,8 +265,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	held x
 	gpushare rm x
 	equal "$(deferred)" ""
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	equal "$(deferred)" "x 1"
 	taken 4
 	leave
@@ -300,15 +275,13 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 @test "the owner's own attachments hold nothing, nor does mapped memory" {
 	program rt_app_static
 	owner x init mark alloc=a,4Mi "${UP[@]}" free=a "${END[@]}"
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	equal "$(deferred)" ""
 	touch "$WORK/end"
 	finish "$OWNER"
 	owner y:vmm init mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a "${END[@]}"
 	held y
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	equal "$(deferred)" ""
 	leave
 	cmp "$WORK/was" "$WORK/is.y"
@@ -337,19 +310,16 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	OWNER=$PID
 	held x
 	begin other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	equal "$(deferred)" "x 1
 y 1"
 	equal "$(names)" ""
 	leave
 	equal "$(od -An -tu1 -N 2 "$WORK/is.x" | xargs)" "7 14"
 	until_true deferred_is $'x 0\ny 1'
-	touch "$WORK/again"
-	await_file "$WORK/third"
+	resume again third
 	equal "$(deferred)" "y 1"
-	touch "$WORK/closing"
-	await_file "$WORK/done"
+	resume closing done
 	until_true deferred_is ""
 	has "$(cat "$WORK/owner.out")" "free a: OK
 free b: OK"
@@ -363,14 +333,10 @@ free b: OK"
 	begin holder "$BIN/api_app" open attach=a,x state=a touch="$WORK/held" await="$WORK/two" state=a \
 		touch="$WORK/left" await="$WORK/three" state=a attach=b,x detach=a touch="$WORK/apart" await="$WORK/end"
 	HOLDER=$PID
-	touch "$WORK/go"
-	await_file "$WORK/freed"
-	touch "$WORK/two"
-	await_file "$WORK/left"
-	touch "$WORK/again"
-	await_file "$WORK/done"
-	touch "$WORK/three"
-	await_file "$WORK/apart"
+	resume go freed
+	resume two left
+	resume again done
+	resume three apart
 	equal "$(attachers x)" 1 # it detached the other one
 	equal "$(grep '^state' "$WORK/holder.out")" "state a: shared
 state a: withdrawn
@@ -389,8 +355,7 @@ state a: replaced"
 	equal "$(gpushare ls --deferred --json)" "[]"
 	owner 'w%i' init alloc=a,4Mi alloc=b,3000000 alloc=c,2Mi "${UP[@]}" free=a free=b "${FREED[@]}"
 	held w0 w1 w2
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	run -0 gpushare ls --deferred
 	equal "${#lines[@]}" 3
 	[[ ${lines[1]} =~ ^w0\ +4194304\ +4194304\ +GPU-.*\ 1\  ]]

@@ -11,8 +11,7 @@ load deferred
 		owner x init mark alloc=a,4Mi "${UP[@]}" free=a taken=freed "${END[@]}"
 		unset GPUSHARE_DEFERRED_FREE
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/done"
+		resume go done
 		equal "$(deferred)" ""
 		taken 0
 		touch "$WORK/leave" "$WORK/end"
@@ -29,8 +28,7 @@ load deferred
 	owner 'w%i' init mark alloc=a,4Mi alloc=b,2Mi alloc=c,3Mi alloc=d,1Mi "${UP[@]}" free=b free=a \
 		taken=two free=c taken=three free=d taken=four "${END[@]}"
 	held w0 w1 w2 w3
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	taken "12
 10
 6"
@@ -46,8 +44,7 @@ w3 1"
 	begin holder "$BIN/api_app" open "${attach[@]}" touch="$WORK/held" await="$WORK/end"
 	HOLDER=$PID
 	equal "$(grep -c '^attach .*: OK$' "$WORK/holder.out")" 70
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	taken 128
 	equal "$(lines "$(deferred)")" 64
 	equal "$(gpushare stat | sed -n 's/^deferred: *//p')" 64
@@ -68,8 +65,7 @@ w3 1"
 			owner "$rule" init alloc=a,40Mi "${UP[@]}" free=a make=b,$way "${END[@]}"
 			unset GPUSHARE_SIM_MEMORY GPUSHARE_SIM_FAIL
 			held w0
-			touch "$WORK/go"
-			await_file "$WORK/done"
+			resume go done
 			equal "$(said 'make b')" 0
 			equal "$(deferred)" ""
 			touch "$WORK/leave" "$WORK/end"
@@ -81,8 +77,7 @@ w3 1"
 	export GPUSHARE_SIM_MEMORY=64M
 	owner 'w%i:nth=1' init alloc=a,40Mi "${UP[@]}" free=a alloc=b,80Mi alloc=b,40Mi "${END[@]}"
 	held w0
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	equal "$(said 'alloc b')" "2
 0"
 }
@@ -97,11 +92,9 @@ w3 1"
 		owner x init mark $before make=a,alloc,4Mi "${UP[@]}" $meanwhile free=a "${FREED[@]}" $after \
 			primary=retain ctxset=primary taken=end make=b,alloc,2Mi free=b "${END[@]}"
 		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(deferred)" "x 1"
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		equal "$(deferred)" ""
 		equal "$(said 'make b') $(said 'free b')" "0 0"
 		touch "$WORK/leave" "$WORK/end"
@@ -117,16 +110,13 @@ w3 1"
 		taken=freed "${FREED[@]}" alloc=b,2Mi free=b taken=killed touch="$WORK/killed" \
 		await="$WORK/forgotten" alloc=c,2Mi free=c taken=gone "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	kill_registry
 	deferred_pause
-	touch "$WORK/again"
-	await_file "$WORK/killed"
+	resume again killed
 	rm "$GPUSHARE_DIR/registry.state"
 	asks_again
-	touch "$WORK/forgotten"
-	await_file "$WORK/done"
+	resume forgotten done
 	taken "4
 4
 0"
@@ -141,12 +131,10 @@ w3 1"
 		touch="$WORK/told" await="$WORK/left" paced=left,100,4Ki taken=left "${END[@]}"
 	held w0 w1
 	stop_registry
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	go_on
 	asks_again
-	touch "$WORK/again"
-	await_file "$WORK/told"
+	resume again told
 	equal "$(names)" "w3 2097152"
 	leave
 	await_file "$WORK/done"
@@ -178,14 +166,11 @@ paced() {
 		paced=deferred,$ROUNDS,1Mi taken=deferred touch="$WORK/paced" await="$WORK/more" \
 		paced=later,$ROUNDS,1Mi taken=later "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	"$2"
-	touch "$WORK/again"
-	await_file "$WORK/paced"
+	resume again paced
 	"$3"
-	touch "$WORK/more"
-	await_file "$WORK/done"
+	resume more done
 	cat "$WORK/app.out"
 	most=$(($(waited before) + ${5:-0}))
 	most=$((most + DRIVER_WAITS))
@@ -232,8 +217,7 @@ go_on_and_leave() {
 		init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" within=$((4000 + SLACK_MS)) free=a touch="$WORK/freed" \
 		await="$WORK/end"
 	held w
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	equal "$(deferred)" "w 1"
 	equal "$(said 'free a')" 0
 	equal "$(grep late "$WORK/app.out" || true)" ""
@@ -307,11 +291,9 @@ go_on_and_leave() {
 		app=$PID
 		await_file "$WORK/up"
 		[ $way = attached ] || held w0 w1
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		stop_registry
-		touch "$WORK/again"
-		await_file "$WORK/done"
+		resume again done
 		go_on
 		cat "$WORK/app.out"
 		[ "$(waited behind)" -le "$(waited before)" ]
@@ -344,8 +326,7 @@ go_on_and_leave() {
 	program drv_linked
 	owner x init stream=s alloc=a,4Mi "${UP[@]}" free=a stall=s alloc=b,10Mi "${END[@]}"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	equal "$(said 'alloc b')" 0
 	equal "$(deferred)" ""
 }
@@ -354,10 +335,9 @@ go_on_and_leave() {
 	needs_sim
 	program drv_linked
 	rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end,mid,mid2}
-	start_named app "w%i:size=4Mi" "${PROGRAM[@]}" init mark alloc=a,4Mi touch="$WORK/mid" await="$WORK/mid2" \
+	begin_named app "w%i:size=4Mi" "${PROGRAM[@]}" init mark alloc=a,4Mi touch="$WORK/mid" await="$WORK/mid2" \
 		alloc=b,4Mi "${UP[@]}" free=a free=b alloc=c,4Mi alloc=d,4Mi "${FREED[@]}" free=c touch="$WORK/c" \
 		await="$WORK/c2" free=d taken=last "${END[@]}"
-	await_file "$WORK/mid"
 	"$BIN/api_app" open raw=r,4Mi many=r,511
 	touch "$WORK/mid2"; await_file "$WORK/up"
 	held w0 w1
@@ -373,8 +353,7 @@ go_on_and_leave() {
 		free=a alloc=b,y,40Mi free=b make=c,z,40Mi,vmm touch="$WORK/done" await="$WORK/end"
 	await_file "$WORK/up"
 	held x
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	has "$(cat "$WORK/owner.out")" "free a: OK
 alloc y: OK
 free b: OK

@@ -28,8 +28,7 @@ serve() {
 	start "$1" env MALLOC_PERTURB_=85 LD_PRELOAD="$BIN/lib_holds.so" LIB_HOLDS="$WORK/$1.holds" \
 		gpushare-registry --dir "$WORK/$1" --system
 	until_true is_open "$WORK/$1/registry.sock"
-	start "$1.owner" env GPUSHARE_DIR="$WORK/$1" "$BIN/api_app" open alloc=m,mine,4096 touch="$WORK/$1.up" await="$WORK/end"
-	await_file "$WORK/$1.up"
+	begin "$1.owner" env GPUSHARE_DIR="$WORK/$1" "$BIN/api_app" open alloc=m,mine,4096 touch="$WORK/$1.up" await="$WORK/end"
 }
 
 # True if fair_peer NAME has begun or if it has ended. The caller reports an ended program after the look-ups.

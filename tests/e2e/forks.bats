@@ -92,8 +92,7 @@ undisturbed() {
 			"w$child-1 2097152" | sort)"
 		equal "$(api open stat="w$child-1" stat="w$PID-0" | grep -c '^size')" 2
 		kill -KILL "$child"
-		alone() { [ "$(names)" = "w$PID-0 3145728" ]; }
-		until_true alone
+		until_true names_are "w$PID-0 3145728"
 		down
 		until_true nothing_named
 	done

@@ -196,13 +196,21 @@ names() {
 	api open list | grep -v '^open: OK$' || true
 }
 
+names_are() {
+	[ "$(names)" = "$1" ]
+}
+
 nothing_named() {
-	[ -z "$(names)" ]
+	names_are ""
 }
 
 # attachers NAME: the number of NAME's attachments, without the owner's own use
 attachers() {
 	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
+}
+
+attachers_are() {
+	[ "$(attachers "$1")" = "$2" ]
 }
 
 # owner_gone NAME: NAME is kept, and the registry has noticed that its owner has ended

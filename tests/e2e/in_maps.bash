@@ -21,9 +21,8 @@ hostly() {
 
 # owner RULE WORD...: start an unmodified program with a 4 MiB buffer of pattern 7; OWNER is its pid
 owner() {
-	start_named owner "$1" "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/up" \
+	begin_named owner "$1" "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/go" "${@:2}"
-	await_file "$WORK/up"
 	OWNER=$PID
 }
 

@@ -43,11 +43,9 @@ app_ends() {
 
 # detached_when_on: let the program go on. w is attached until its stream goes on, too.
 detached_when_on() {
-	go
-	await_file "$WORK/listed"
+	resume go listed
 	equal "$(attachers w)" 1
-	touch "$WORK/on"
-	await_file "$WORK/gone"
+	resume on gone
 	none() { [ "$(attachers w)" = 0 ]; }
 	until_true none
 }

@@ -73,8 +73,7 @@ detach b: OK"
 	registry=$PID
 	await_file "$GPUSHARE_DIR/registry.sock"
 	owner make=a,w,2Mi,keep+ttl:4
-	is_there() { [ "$(names)" = "w 2097152" ]; }
-	stays 3000 is_there # with its owner it has all the time
+	stays 3000 names_are "w 2097152" # with its owner it has all the time
 	kill_owner w
 	equal "$(names)" "w 2097152"
 	has "$(gpushare stat w)" "kept:        for "

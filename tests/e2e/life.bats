@@ -10,8 +10,7 @@ load helpers
 		begin_named app 'w%i' "${PROGRAM[@]}" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/free" \
 			release touch="$WORK/freed" await="$WORK/end"
 		equal "$(names | sort)" "$(seq 0 399 | sed 's/.*/w& 4096/' | sort)"
-		touch "$WORK/free"
-		await_file "$WORK/freed"
+		resume free freed
 		equal "$(names)" ""
 		down
 		equal "$(tail -n 2 "$WORK/app.out")" "hoard: 0 failed
@@ -28,8 +27,7 @@ release: 0 failed"
 		begin_named app 'w%i' "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" touch="$WORK/up" \
 			await="$WORK/free" release touch="$WORK/freed" await="$WORK/end"
 		equal "$(lines "$(names)")" "$(cat "$WORK/live")"
-		touch "$WORK/free"
-		await_file "$WORK/freed"
+		resume free freed
 		equal "$(names)" ""
 		down
 		rm -f "$WORK"/{up,free,freed,end}
@@ -63,8 +61,7 @@ context_goes() {
 		touch="$WORK/up" await="$WORK/go" "$@" touch="$WORK/gone" await="$WORK/end"
 	equal "$(names)" "w0 2097152
 w1 2097152"
-	touch "$WORK/go"
-	await_file "$WORK/gone"
+	resume go gone
 	equal "$(names)" "w2 4194304"
 	api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
 	down
@@ -113,10 +110,8 @@ w1 2097152"
 		init ctxnew=B stream=s make=a,async,2Mi,s stall=s drop=a,async,s ctxdestroy=B touch="$WORK/kept" \
 		await="$WORK/go" go=s make=b,async,64Ki,s touch="$WORK/gone" await="$WORK/end"
 	equal "$(attachers weights)" 1
-	touch "$WORK/go"
-	await_file "$WORK/gone"
-	none() { [ "$(attachers weights)" = 0 ]; }
-	until_true none
+	resume go gone
+	until_true attachers_are weights 0
 	has "$(<"$WORK/consumer.out")" "ctxdestroy B: 999"
 }
 
@@ -142,8 +137,7 @@ w1 2097152"
 		begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init ${words%|*} \
 			touch="$WORK/attached" await="$WORK/go" "${words#*|}" touch="$WORK/gone" await="$WORK/over"
 		equal "$(attachers weights)" 1
-		touch "$WORK/go"
-		await_file "$WORK/gone"
+		resume go gone
 		equal "$(attachers weights)" 0
 		kill -KILL "$PID"
 	done
@@ -189,8 +183,7 @@ reused() {
 attach w0: E_NOT_FOUND
 attach w1: OK
 byte b: 2"
-	touch "$WORK/end"
-	await_file "$WORK/dropped"
+	resume end dropped
 	equal "$(names)" ""
 }
 
@@ -198,8 +191,7 @@ byte b: 2"
 	begin_named app "weights" "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/go" \
 		free=a become=4 init alloc=a,2Mi touch="$WORK/again" await="$WORK/end"
 	first=$(shown weights generation)
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	second=$(shown weights generation)
 	[ "$first" -gt 0 ]
 	[ "$second" -gt "$first" ]
@@ -230,8 +222,7 @@ free a: 1"
 		"$BIN/drv_linked" init aside=alloc,a,1Mi touch="$WORK/up" await="$WORK/go" alloc=b,2Mi alloc=c,2Mi \
 		touch="$WORK/named" await="$WORK/end" _exit=0
 	until_true waiters 1
-	touch "$WORK/go"
-	await_file "$WORK/named"
+	resume go named
 	equal "$(names)" "w0 2097152
 w1 2097152"
 	refute grep "alloc a" "$WORK/app.out"

@@ -296,7 +296,7 @@ detach b: OK"
 		owner=$PID
 		GPUSHARE_ORDERING=$how publisher hold=h publish=b,h touch="$WORK/given" await="$WORK/end"
 		kill_now "$PUBLISHER"
-		until_true nobody_attached
+		until_true attachers_are x 0
 		touch "$WORK/go"
 		finish "$owner"
 		equal "$(sed 1,2d "$WORK/owner.out")" "publish b: 1
@@ -314,10 +314,6 @@ free b: OK"
 	finish "$PUBLISHER"
 	equal "$(sed 1,2d "$WORK/publisher.out")" "publish b: 1
 publish b: E_OWNER_GONE"
-}
-
-nobody_attached() {
-	[ "$(attachers x)" = 0 ]
 }
 
 @test "a registry that is stopped: what needs it times out and is not done; what doesn't goes on" {

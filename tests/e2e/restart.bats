@@ -7,8 +7,7 @@ load helpers
 # owner NAME RULES WORD...: start an unmodified program that carries out the words and then waits
 owner() {
 	rm -f "$WORK/$1.up"
-	start_named "$1" "$2" "$BIN/rt_app_static" init "${@:3}" touch="$WORK/$1.up" await="$WORK/end"
-	await_file "$WORK/$1.up"
+	begin_named "$1" "$2" "$BIN/rt_app_static" init "${@:3}" touch="$WORK/$1.up" await="$WORK/end"
 }
 
 @test "killed: an ipc buffer of a living program is attached at once, though that does nothing" {
@@ -46,8 +45,7 @@ owner() {
 	owner two stays alloc=a,1Mi
 	kill_registry
 	kill_now "$first"
-	one_stays() { [ "$(names)" = "stays 1048576" ]; }
-	until_true one_stays # a process with a GPU takes its time to end
+	until_true names_are "stays 1048576" # a process with a GPU takes its time to end
 	run -1 --separate-stderr gpushare-attach lost
 	has "$stderr" "\"lost\" is gone: pid $first (rt_app_static) exited"
 }
@@ -55,20 +53,17 @@ owner() {
 @test "attachers stay counted, and one that dies meanwhile is not" {
 	owner one weights alloc=a,2Mi fill=a,7
 	for tag in a b; do
-		start "$tag" env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
+		begin "$tag" env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
 			alloc=a,2Mi touch="$WORK/$tag.up" await="$WORK/end"
-		await_file "$WORK/$tag.up"
 	done
 	equal "$(attachers weights)" 2
 	kill_registry
 	equal "$(attachers weights)" 2
 	kill_registry
 	kill_now "$PID"
-	one_is_left() { [ "$(attachers weights)" = 1 ]; }
-	until_true one_is_left
+	until_true attachers_are weights 1
 	kill_now "${STARTED[1]}"
-	is_alone() { [ "$(attachers weights)" = 0 ]; }
-	until_true is_alone
+	until_true attachers_are weights 0
 }
 
 @test "the last change was cut: all before it is there" {
@@ -180,8 +175,7 @@ b 1048576"
 byte b: 37"
 	done
 	kill_now "$PID"
-	is_alone() { [ "$(names)" = "kept 2097152" ]; }
-	until_true is_alone
+	until_true names_are "kept 2097152"
 	gpushare rm kept
 	kill_registry
 	equal "$(names)" ""
@@ -234,9 +228,8 @@ attach w: E_TIMED_OUT" # its owner lives
 @test "registry.state that was deleted is there again, with names and attachments" {
 	needs jq
 	owner one first alloc=a,2Mi
-	start attacher "$BIN/api_app" open attach=a,first touch="$WORK/attached" await="$WORK/end"
+	begin attacher "$BIN/api_app" open attach=a,first touch="$WORK/attached" await="$WORK/end"
 	attacher=$PID
-	await_file "$WORK/attached"
 	rm "$GPUSHARE_DIR/registry.state"
 	until_true test -s "$GPUSHARE_DIR/registry.state"
 	owner two second alloc=a,2Mi

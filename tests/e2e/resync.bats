@@ -13,8 +13,7 @@ load in_resyncing
 	app 'i:size=1Mi,v:size=2Mi:vmm,k:size=3Mi:keep:ttl=60,late,own' "${words[@]}"
 	restart_registry
 	equal "$(names)" ""
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "i 1048576
 k 3145728
 late 6291456
@@ -27,7 +26,6 @@ v 2097152"
 	has "$(gpushare stat k)" "kept:"
 	touch "$WORK/end"
 	app_ends "${words[@]}"
-	names_are() { [ "$(names)" = "$1" ]; }
 	until_true names_are "k 3145728" # kept, as it was to be
 	gpushare-attach k -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/c"
@@ -40,8 +38,7 @@ v 2097152"
 	words+=(touch="$WORK/again" await="$WORK/end" release exit=5)
 	app 'w%i:size=4Ki,x%i' "${words[@]}"
 	restart_registry
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "$(seq 0 399 | sed 's/.*/w& 4096/' | sort)"
 	touch "$WORK/end"
 	app_ends "${words[@]}"
@@ -52,8 +49,7 @@ v 2097152"
 		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi many=r,60 evmake=e,event touch="$WORK/up" await="$WORK/go" \
 		within=$LIMIT_MS stat=i touch="$WORK/again" await="$WORK/end" byte=a,1 free=a free=c close
 	restart_registry
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | grep -v '^m' | sort)" "i 1048576
 k 2097152
 s 1048576"
@@ -127,14 +123,12 @@ free a: 0"
 	before=$(shown w attachers)
 	equal "$before" 5
 	restart_registry
-	go
-	await_file "$WORK/listed"
+	resume go listed
 	await_file "$WORK/listed2"
 	await_file "$WORK/read"
 	equal "$(shown w attachers)" "$before"
 	kill_now "$session"
-	is_less() { [ "$(shown w attachers)" = "$1" ]; }
-	until_true is_less 3
+	until_true attachers_are w 3
 	touch "$WORK/end"
 	finish mirrors
 	finish reader
@@ -169,8 +163,7 @@ byte b: 10"
 	kill -KILL "$owner"
 	until_true owner_gone api
 	restart_registry
-	go
-	await_file "$WORK/listed"
+	resume go listed
 	await_file "$WORK/read"
 	equal "$(names | sort)" "api 1048576
 rule 2097152"
@@ -197,8 +190,7 @@ rule 2097152"
 	kill -KILL "$owner"
 	until_true owner_gone w
 	restart_registry
-	go
-	await_file "$WORK/listed"
+	resume go listed
 	until_true owner_gone w || { api open what=w; cat "$WORK"/session.*; return 1; }
 	gpushare-attach w -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/a"
@@ -212,8 +204,7 @@ rule 2097152"
 		alloc=b,2Mi touch="$WORK/again" await="$WORK/end" free=a exit=5)
 	app 'w%i' "${words[@]}"
 	restart_registry
-	go
-	await_file "$WORK/forked"
+	resume go forked
 	equal "$(names)" ""
 	resume on again
 	equal "$(names | sort)" "w0 1048576
@@ -227,8 +218,7 @@ w1 2097152"
 		ctxset=primary touch="$WORK/up" await="$WORK/go" make=b,alloc,2Mi touch="$WORK/again" await="$WORK/end"
 	APP=$PID
 	restart_registry
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "w0 2097152
 w1 2097152"
 }

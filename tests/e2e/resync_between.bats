@@ -35,8 +35,7 @@ load in_resyncing
 	restart_registry
 	registry=$(registry_pids)
 	halt "$registry"
-	go
-	await_file "$WORK/on"
+	resume go on
 	kill -CONT "$registry"
 	asks_again
 	resume end again
@@ -54,8 +53,7 @@ load in_resyncing
 		touch="$WORK/freed" await="$WORK/on" alloc=c,2Mi touch="$WORK/told" await="$WORK/end"
 	registry=$(registry_pids)
 	halt "$registry"
-	go
-	await_file "$WORK/freed"
+	resume go freed
 	kill -CONT "$registry"
 	asks_again
 	resume on told
@@ -68,8 +66,7 @@ load in_resyncing
 	app 'v:size=1Mi:vmm,i:size=2Mi,late' "${words[@]}"
 	restart_registry
 	begin thief "$BIN/api_app" open alloc=a,v,3Mi alloc=b,i,3Mi touch="$WORK/taken" await="$WORK/end2"
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "i 3145728
 late 4194304
 v 3145728"
@@ -87,8 +84,7 @@ v 3145728"
 		free=a alloc=b,late,1Mi touch="$WORK/again" await="$WORK/end"
 	restart_registry
 	begin thief "$BIN/api_app" open alloc=a,w,3Mi touch="$WORK/taken" await="$WORK/end"
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "late 1048576
 w 3145728"
 	has "$(<"$WORK/app.out")" $'byte a: 10\nfree a: OK'
@@ -116,8 +112,7 @@ close: OK"
 	begin reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
 		touch="$WORK/read" await="$WORK/end" detach=b
 	replace_registry
-	go
-	await_file "$WORK/read"
+	resume go read
 	equal "$(names)" ""
 	has "$(gpushare ls --deferred)" "w0"
 	has "$(cat "$WORK/reader.out")" "byte b: 10"
@@ -141,8 +136,7 @@ pauses() {
 		await="$WORK/end"
 	restart_registry
 	touch "$WORK/p.armed"
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names | sort)" "b 2097152
 c 4194304"
 	touch "$WORK/end"
@@ -169,8 +163,7 @@ c 4194304"
 		alloc=c,4Mi touch="$WORK/again" await="$WORK/end" exit=5)
 	app 'w%i' "${words[@]}"
 	end_registry
-	go
-	await_file "$WORK/without"
+	resume go without
 	start_registry
 	sleep 0.1
 	resume on again
@@ -185,8 +178,7 @@ w2 4194304"
 		touch="$WORK/again" await="$WORK/end" alloc=d,2Mi touch="$WORK/last" await="$WORK/over"
 	gpushare rm i k
 	replace_registry
-	go
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names)" "late0 2097152"
 	replace_registry
 	resume end last

@@ -12,8 +12,7 @@ setup_more() {
 
 # holds NAME WORD...: start an owner that marks what it holds; after $WORK/end it reports what it holds beyond the mark
 holds() {
-	start "$@" touch="$WORK/$1.up" await="$WORK/mark" mark touch="$WORK/$1.marked" await="$WORK/end" marked
-	await_file "$WORK/$1.up"
+	begin "$@" touch="$WORK/$1.up" await="$WORK/mark" mark touch="$WORK/$1.marked" await="$WORK/end" marked
 	OWNERS+=("$PID")
 }
 
@@ -28,8 +27,7 @@ registry_mappings() {
 }
 
 @test "what fails of a thousand says how the first time" {
-	start owner "$BIN/api_app" open make=a,here,2Mi,none fill=a,7 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin owner "$BIN/api_app" open make=a,here,2Mi,none fill=a,7 touch="$WORK/up" await="$WORK/end"
 	run -0 --separate-stderr "$BIN/api_app" open cycle=2,here,7 cycle=2,none,7 cycle=2,here,8 remake=2,here,2Mi,none
 	equal "$output" "open: OK
 cycle: 0 failed
@@ -87,8 +85,7 @@ $NOTHING_MORE" || { head -n 8 "$WORK/$2.err"; return 1; }
 
 @test "a thousand named allocations and frees leave everything as it was" {
 	export GPUSHARE_TIMEOUT_MS=60000 # a free that isn't answered in time is deferred, and found here
-	start keeper "$BIN/api_app" open make=a,first,2Mi,vmm touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin keeper "$BIN/api_app" open make=a,first,2Mi,vmm touch="$WORK/up" await="$WORK/end"
 	for options in none vmm; do
 		start api "$BIN/api_app" context open remake=10,w,2Mi,$options mark touch="$WORK/warm" await="$WORK/go" \
 			remake=1000,w,2Mi,$options marked touch="$WORK/cycled" await="$WORK/seen"
@@ -111,8 +108,7 @@ within_ms() {
 @test "a pattern that costs much is answered in parts: the listing is whole, and nobody waits for it" {
 	local long pattern
 	long=$(printf 'a%.0s' {1..250}) pattern="*[9$(printf 'x%.0s' {1..240})]9*"
-	start_named owner "$long%i" "$BIN/drv_linked" init hoard=1,300,4Ki touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin_named owner "$long%i" "$BIN/drv_linked" init hoard=1,300,4Ki touch="$WORK/up" await="$WORK/end"
 	equal "$(gpushare ls --json | jq length)" 300
 	asked=$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p')
 	equal "$(gpushare ls "$pattern" | grep -c '^a')" 3
@@ -160,8 +156,7 @@ come_and_go() {
 	local before full
 	api open >/dev/null
 	before=$(registry_kib)
-	start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
 	equal "$(cat "$WORK/owner.out")" "open: OK"
 	ten_thousand_are_there
 	full=$(registry_kib)
@@ -233,16 +228,14 @@ tag m000: OK"
 	local sharer registry
 	[ -x "$BUILD/bench/many" ] || skip "instruments would be measured"
 	start_registry
-	start owner "$BIN/api_app" open make=a,w,2Mi,vmm touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin owner "$BIN/api_app" open make=a,w,2Mi,vmm touch="$WORK/up" await="$WORK/end"
 	mkfifo "$WORK/never"
 	start many bash -c 'exec "$0" share 20000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
 	sharer=$PID
 	PATIENCE_S=60 until_true test -s "$WORK/many.out" || { cat "$WORK/many.err"; return 1; }
 	mkdir -p "$GPUSHARE_DIR/registry.state.new/in/the/way"
 	kill -KILL "$sharer"
-	only_w() { [ "$(names)" = "w 2097152" ]; }
-	PATIENCE_S=60 until_true only_w
+	PATIENCE_S=60 until_true names_are "w 2097152"
 	stays 2000 test -s "$GPUSHARE_DIR/registry.state"
 	registry=$(registry_pids)
 	kill_now "$registry"
@@ -257,9 +250,8 @@ tag m000: OK"
 	) &
 	STARTED+=($!)
 	await_file "$GPUSHARE_DIR/registry.sock"
-	start owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 raw=q,2Mi share=i,ipc,q,0,1Mi touch="$WORK/up" \
+	begin owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 raw=q,2Mi share=i,ipc,q,0,1Mi touch="$WORK/up" \
 		await="$WORK/end"
-	await_file "$WORK/up"
 	equal "$(grep -c 'share m[0-9]*: E_LIMIT' "$WORK/owner.out")" 100
 	equal "$(tail -n 1 "$WORK/owner.out")" "share ipc: OK"
 	has "$(cat "$WORK/owner.err")" "descriptors"
@@ -307,6 +299,5 @@ make again: OK"
 	has "$(cat "$WORK/owner.out")" "alloc v: OK"
 	kill -KILL "$PID"
 	finish "$PID" || true
-	is_served() { [ "$(names)" = $'v 2097152\nw 2097152' ]; }
-	until_true is_served
+	until_true names_are $'v 2097152\nw 2097152'
 }

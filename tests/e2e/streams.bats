@@ -54,8 +54,7 @@ byte a: 42"
 		equal "$(names)" "w1 2097152
 w2 2097152
 w3 2097152"
-		touch "$WORK/go"
-		await_file "$WORK/gone"
+		resume go gone
 		equal "$(names | head -n 4)" "w1 2097152
 w2 2097152
 w3 2097152
@@ -160,8 +159,7 @@ consumed() {
 		make=c,$alloc,64Ki touch="$WORK/freed" await="$WORK/over" make=b,"$2",2Mi drop=b
 	equal "$(attachers weights)" 1
 	equal "$(api open attach=b,weights byte=b,6 | tail -n 1)" "byte b: $3"
-	touch "$WORK/free"
-	await_file "$WORK/freed"
+	resume free freed
 	equal "$(attachers weights)" 0
 	touch "$WORK/over"
 	finish "$PID"
@@ -249,8 +247,7 @@ free b: 0"
 		touch="$WORK/up" await="$WORK/go" go=l make=z,async,4Ki,l make=z,async,4Ki,l \
 		make=z,async,4Ki,l make=z,async,4Ki,l touch="$WORK/last" await="$WORK/over"
 	equal "$(attachers w0) $(attachers w11)" "1 1"
-	touch "$WORK/go"
-	await_file "$WORK/last"
+	resume go last
 	last_is_gone() { [ "$(attachers w0) $(attachers w11)" = "1 0" ]; }
 	until_true last_is_gone
 }

@@ -44,8 +44,7 @@ recorded() {
 	shift
 	three_ways "$@"
 	rm -f "$WORK/up" "$WORK/end"
-	start app env LD_PRELOAD="$(preloads yes)" GPUSHARE_NAME='w%i' "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	begin app env LD_PRELOAD="$(preloads yes)" GPUSHARE_NAME='w%i' "$@" touch="$WORK/up" await="$WORK/end"
 	equal "$(names | sort)" "$expected"
 	touch "$WORK/end"
 	finish "$PID"

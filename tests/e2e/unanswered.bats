@@ -92,8 +92,7 @@ go_on() {
 		equal "$(names | sort | cut -d ' ' -f 1,2)" "next 2097152
 w 1048576"
 		same_as_owner a w
-		touch "$WORK/more"
-		await_file "$WORK/freed"
+		resume more freed
 		kept_or_gone next
 		owner_ends
 	done
@@ -127,8 +126,7 @@ w 1048576"
 	await_file "$WORK/more"
 	kill -CONT "$registry"
 	asks_again
-	touch "$WORK/on"
-	await_file "$WORK/freed"
+	resume on freed
 	same_as_owner a w
 	has "$(<"$WORK/log")" '"w" is shared: 1048576 bytes'
 	owner_ends
@@ -146,8 +144,7 @@ w 1048576"
 		stream=s stall=s "${words[@]}" make=b,alloc,3Mi touch="$WORK/lost" await="$WORK/on" \
 		repeat=8,2 make=c,alloc,5Mi drop=c,async touch="$WORK/told" await="$WORK/over"
 	asks_again
-	touch "$WORK/on"
-	await_file "$WORK/told"
+	resume on told
 	has "$(names)" "own 3145728"
 	equal "$(grep -c '"w.*" is attached' "$WORK/log")" 176
 	equal "$(grep -c '"own" is shared' "$WORK/log")" 1
@@ -278,8 +275,7 @@ detach b: OK
 detach c: OK
 stat theirs: OK
 size 1048576 offset 0 base 2097152 attachers 0"
-	start reader "$BIN/api_app" open attach=b,later,200 touch="$WORK/over" await="$WORK/shared" stat=later
-	await_file "$WORK/over"
+	begin reader "$BIN/api_app" open attach=b,later,200 touch="$WORK/over" await="$WORK/shared" stat=later
 	owner=$PID
 	begin other "$BIN/api_app" open alloc=a,later,1Mi touch="$WORK/shared" await="$WORK/end"
 	finish "$owner"

@@ -270,8 +270,7 @@ where b: an address, device 0"
 @test "records that are not true harm nobody who attaches them" {
 	needs jq
 	start_registry
-	start mine "$BIN/api_app" open alloc=a,mine,1 touch="$WORK/there" await="$WORK/no"
-	await_file "$WORK/there"
+	begin mine "$BIN/api_app" open alloc=a,mine,1 touch="$WORK/there" await="$WORK/no"
 	uuid=$(shown mine gpu)
 	kill -KILL "$PID"
 	start liar "$BIN/liar_peer" "$GPUSHARE_DIR" "$(tr -d - <<<"${uuid#GPU-}")"

@@ -29,8 +29,7 @@ has_told() {
 
 # act NAME WORD...: start api_app with these words; it then waits for $WORK/end
 act() {
-	start "$1" "$BIN/api_app" open "${@:2}" touch="$WORK/$1.up" await="$WORK/end"
-	await_file "$WORK/$1.up"
+	begin "$1" "$BIN/api_app" open "${@:2}" touch="$WORK/$1.up" await="$WORK/end"
 }
 
 # No client is connected. /proc/net/unix shows the connections that the registry has accepted.
