@@ -216,7 +216,7 @@ p2 1"
 
 @test "names behind one that it waited for are those of after the wait" {
 	local words=(alloc=i,old-ipc,1Mi make=v,old-vmm,2Mi,vmm) before
-	begin before "$BIN/api_app" open "${words[@]}" fill=v,3 touch="$WORK/up" await="$WORK/end"
+	up before "$BIN/api_app" open "${words[@]}" fill=v,3
 	before=$PID
 	start reader "$BIN/api_app" open attachall=abc:30000,late,old-ipc,old-vmm byte=c,5 attached='*' touch="$WORK/read" \
 		await="$WORK/end"

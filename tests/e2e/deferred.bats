@@ -25,8 +25,7 @@ load deferred
 		taken "4
 8
 0"
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		finish "$HOLDER"
 	done
 }
@@ -69,8 +68,7 @@ load deferred
 		deferred_pause
 		resume again done
 		equal "$(deferred)" ""
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		finish "$HOLDER"
 	done
 }
@@ -95,8 +93,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		resume again done
 		equal "$(deferred)" ""
 		taken 0
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		finish "$HOLDER"
 	done
 }
@@ -159,8 +156,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		# A real driver's child process may crash at its exit, with or without the preload.
 		equal "$(sed '/^child:/d' "$WORK/app.out")" "$(sed '/^child:/d' <<<"$plain")"
 		leave
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		finish "$HOLDER"
 	done
 }
@@ -222,8 +218,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	resume last done
 	taken "8
 4"
-	touch "$WORK/end"
-	finish "$OWNER"
+	down "$OWNER"
 	finish "$HOLDER"
 }
 
@@ -242,8 +237,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		resume again done
 		equal "$(tail -n 1 "$WORK/app.out")" "endcapture s: 0, a graph"
 		equal "$(deferred)" ""
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		finish "$HOLDER"
 	done
 }
@@ -277,8 +271,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	owner x init mark alloc=a,4Mi "${UP[@]}" free=a "${END[@]}"
 	resume go done
 	equal "$(deferred)" ""
-	touch "$WORK/end"
-	finish "$OWNER"
+	down "$OWNER"
 	owner y:vmm init mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a "${END[@]}"
 	held y
 	resume go done
@@ -297,8 +290,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 				attach=e,w5 attach=f,w6 await="$WORK/never" >"$WORK/killed.out" || true
 		done
 		equal "$(said release)" "0 failed"
-		touch "$WORK/end"
-		finish "$OWNER"
+		down "$OWNER"
 		until_true deferred_is ""
 	done
 }
@@ -323,8 +315,7 @@ y 1"
 	until_true deferred_is ""
 	has "$(cat "$WORK/owner.out")" "free a: OK
 free b: OK"
-	touch "$WORK/end"
-	finish "$OWNER"
+	down "$OWNER"
 }
 
 @test "API: gpushare_state tells an attacher what became of the name" {

@@ -303,8 +303,7 @@ go_on_and_leave() {
 			until_true deferred_is "w1 1"
 			leave
 		fi
-		touch "$WORK/end"
-		finish "$app"
+		down "$app"
 	done
 }
 

@@ -28,8 +28,7 @@ evhost e: OK
 evquery e: OK
 evwait e: OK
 evclose e: OK"
-	touch "$WORK/end"
-	finish "$maker"
+	down "$maker"
 	equal "$(cat "$WORK/maker.out")" "open: OK
 evmake step: OK
 evrecord e: OK
@@ -48,8 +47,7 @@ evclose e: OK"
 1"
 	equal "$(tail -n 2 "$WORK/last.out")" "evhost f: OK
 evclose f: OK"
-	touch "$WORK/end"
-	finish middle
+	down middle
 	finish "$maker"
 }
 

@@ -4,10 +4,9 @@
 # end.
 load helpers
 
-# session WORD...: start api_app and wait until it has touched "up"
+# session WORD...: start api_app and wait until it has touched its first file
 session() {
-	start app "$BIN/api_app" open "$@"
-	await_file "$WORK/up"
+	begin app "$BIN/api_app" open "$@"
 }
 
 needs_autostart() {
@@ -46,7 +45,6 @@ free b: OK"
 	begin owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/mine" await="$WORK/end"
 	begin app "$BIN/api_app" open attach=a,one touch="$WORK/up" await="$WORK/go" close touch="$WORK/closed" \
 		await="$WORK/end"
-	await_file "$WORK/up"
 	equal "$(attachers one)" 1
 	kill_registry
 	resume go closed

@@ -166,9 +166,10 @@ up_named() {
 	begin_named "$@" touch="$WORK/up" await="$WORK/end"
 }
 
+# down [TAG or PID]: let it finish
 down() {
 	touch "$WORK/end"
-	finish "$PID"
+	finish "${1:-$PID}"
 }
 
 # attaching RULES PROGRAM...: run an unmodified program whose allocations the preload answers with named buffers

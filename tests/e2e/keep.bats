@@ -546,6 +546,5 @@ attach w: E_NOT_FOUND"
 }
 
 finish_having() {
-	touch "$WORK/end"
-	finish "$HAVING"
+	down "$HAVING"
 }

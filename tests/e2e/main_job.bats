@@ -96,7 +96,7 @@ w2 1048576"
 }
 
 @test "a name shared by two programs: the second runs on and is told whose it is" {
-	begin_named one weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
+	up_named one weights "$BIN/rt_app_static" init alloc=a,1Mi
 	one=$PID
 	GPUSHARE_LOG=$WORK/log untouched weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,9 \
 		free=a exit=4

@@ -41,8 +41,7 @@ cpubyte b: 35
 byte b: 35"
 		resume go freed
 		equal "$(names)" ""
-		touch "$WORK/end"
-		finish app
+		down app
 		equal "$(tail -n 3 "$WORK/app.out")" "peek a: 99
 byte a: 99
 drop a: 0"
@@ -69,8 +68,7 @@ drop a: 0"
 		resume go gone
 		equal "$(tail -n 1 "$WORK/app.out")" "ctxdestroy B: 0"
 		equal "$(names)" ""
-		touch "$WORK/end"
-		finish app
+		down app
 		rm -f "$WORK"/{go,gone,end}
 	done
 }
@@ -94,8 +92,7 @@ free a: 0"
 		equal "$stderr" ""
 		has "$(cat "$WORK/log")" '"w" is not attached'
 		equal "$(api open stat=w | tail -n 1)" "size 2097152 offset 0 base 2097152 attachers 0 mine 0 uid 1"
-		touch "$WORK/end"
-		finish app
+		down app
 		equal "$(tail -n 2 "$WORK/app.out")" "peek a: 60
 peek a: 56"
 	done

@@ -309,8 +309,7 @@ free b: OK"
 	up owner "$BIN/api_app" open make=b,x,4096,vmm
 	owner=$PID
 	GPUSHARE_ORDERING=host-functions publisher stream=s hold=h publish=b,h aside=publish,b,s touch="$WORK/given" rejoin letgo=h
-	touch "$WORK/end"
-	finish "$owner"
+	down "$owner"
 	finish "$PUBLISHER"
 	equal "$(sed 1,2d "$WORK/publisher.out")" "publish b: 1
 publish b: E_OWNER_GONE"

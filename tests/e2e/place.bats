@@ -54,15 +54,14 @@ ends_soon() {
 @test "made anew: the one before leaves the one that serves there alone" {
 	serve first
 	first=$PID
-	begin app "$BIN/api_app" open make=a,w,1Mi,vmm touch="$WORK/up" await="$WORK/end"
+	up app "$BIN/api_app" open make=a,w,1Mi,vmm
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"
 	serve second
 	second=$PID
 	equal "$(names)" ""
 	api open make=a,kept,1Mi,keep >/dev/null
-	touch "$WORK/end"
-	finish app
+	down app
 	ends_soon "$first"
 	[ -S "$GPUSHARE_DIR/registry.sock" ]
 	[ -S "$GPUSHARE_DIR/fds.sock" ]

@@ -148,8 +148,7 @@ has_size() {
 		await_file "$WORK/w.$n"
 		cmp "$WORK/w.$n" "$WORK/saved.$n"
 	done
-	touch "$WORK/end"
-	finish "$app"
+	down "$app"
 	finish "$FOLLOWER"
 	equal "$(cat "$WORK/f.err")" ""
 	equal "$(find "$WORK" -name 'w.*' | wc -l)" 3

@@ -59,8 +59,7 @@ s 1048576"
 		gpushare-attach "${name%:*}" -o "$WORK/read"
 		cmp "$WORK/read" "$WORK/${name#*:}"
 	done
-	touch "$WORK/end"
-	finish app
+	down app
 	equal "$(tail -n 4 "$WORK/app.out")" "byte a: 10
 free a: OK
 free c: OK
@@ -129,8 +128,7 @@ free a: 0"
 	equal "$(shown w attachers)" "$before"
 	kill_now "$session"
 	until_true attachers_are w 3
-	touch "$WORK/end"
-	finish mirrors
+	down mirrors
 	finish reader
 	has "$(cat "$WORK/reader.out")" "byte a: 10
 byte b: 10"
@@ -150,8 +148,8 @@ byte b: 10"
 }
 
 @test "memory that is kept, whose owner has gone: who has it attached brings it back" {
-	begin owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
-		save=b,"$WORK/b" make=c,plain,8Mi,vmm touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
+		save=b,"$WORK/b" make=c,plain,8Mi,vmm
 	owner=$PID
 	start session "$BIN/api_app" open attach=b,api attach=c,plain touch="$WORK/attached" await="$WORK/go" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1
@@ -172,8 +170,7 @@ rule 2097152"
 	cmp "$WORK/read1" "$WORK/a"
 	gpushare-attach rule -o "$WORK/read2"
 	cmp "$WORK/read2" "$WORK/b"
-	touch "$WORK/end"
-	finish session
+	down session
 	finish reader
 	equal "$(names | sort)" "api 1048576
 rule 2097152"
@@ -183,7 +180,7 @@ rule 2097152"
 
 @test "kept likewise: who has it attached without CUDA brings it back too" {
 	needs_sim # Vulkan is not on every host
-	begin owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a"
 	owner=$PID
 	begin session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
 		await="$WORK/go" list touch="$WORK/listed" await="$WORK/end" byte=b,1
@@ -194,8 +191,7 @@ rule 2097152"
 	until_true owner_gone w || { api open what=w; cat "$WORK"/session.*; return 1; }
 	gpushare-attach w -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/a"
-	touch "$WORK/end"
-	finish session
+	down session
 	gpushare rm w
 }
 

@@ -47,7 +47,7 @@ load in_resyncing
 
 @test "attachments that end while the registry does not answer: it hears of all of them later" {
 	local registry
-	begin owner "$BIN/api_app" open alloc=a,w0,1Mi alloc=b,w1,1Mi touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open alloc=a,w0,1Mi alloc=b,w1,1Mi
 	begin reader env GPUSHARE_TIMEOUT_MS=300 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=1Mi,none:size=2Mi' \
 		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/go" free=a free=b \
 		touch="$WORK/freed" await="$WORK/on" alloc=c,2Mi touch="$WORK/told" await="$WORK/end"
@@ -88,8 +88,7 @@ v 3145728"
 	equal "$(names | sort)" "late 1048576
 w 3145728"
 	has "$(<"$WORK/app.out")" $'byte a: 10\nfree a: OK'
-	touch "$WORK/end"
-	finish app
+	down app
 }
 
 @test "stopped before a session tells it: one wait, and none for each buffer when the session closes" {
@@ -116,8 +115,7 @@ close: OK"
 	equal "$(names)" ""
 	has "$(gpushare ls --deferred)" "w0"
 	has "$(cat "$WORK/reader.out")" "byte b: 10"
-	touch "$WORK/end"
-	finish reader
+	down reader
 	app_ends "${words[@]}"
 }
 
@@ -139,8 +137,7 @@ pauses() {
 	resume go again
 	equal "$(names | sort)" "b 2097152
 c 4194304"
-	touch "$WORK/end"
-	finish "$APP"
+	down "$APP"
 	has "$(<"$WORK/app.out")" "again a: the same address"
 }
 

@@ -27,7 +27,7 @@ registry_mappings() {
 }
 
 @test "what fails of a thousand says how the first time" {
-	begin owner "$BIN/api_app" open make=a,here,2Mi,none fill=a,7 touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open make=a,here,2Mi,none fill=a,7
 	run -0 --separate-stderr "$BIN/api_app" open cycle=2,here,7 cycle=2,none,7 cycle=2,here,8 remake=2,here,2Mi,none
 	equal "$output" "open: OK
 cycle: 0 failed
@@ -85,7 +85,7 @@ $NOTHING_MORE" || { head -n 8 "$WORK/$2.err"; return 1; }
 
 @test "a thousand named allocations and frees leave everything as it was" {
 	export GPUSHARE_TIMEOUT_MS=60000 # a free that isn't answered in time is deferred, and found here
-	begin keeper "$BIN/api_app" open make=a,first,2Mi,vmm touch="$WORK/up" await="$WORK/end"
+	up keeper "$BIN/api_app" open make=a,first,2Mi,vmm
 	for options in none vmm; do
 		start api "$BIN/api_app" context open remake=10,w,2Mi,$options mark touch="$WORK/warm" await="$WORK/go" \
 			remake=1000,w,2Mi,$options marked touch="$WORK/cycled" await="$WORK/seen"
@@ -108,15 +108,14 @@ within_ms() {
 @test "a pattern that costs much is answered in parts: the listing is whole, and nobody waits for it" {
 	local long pattern
 	long=$(printf 'a%.0s' {1..250}) pattern="*[9$(printf 'x%.0s' {1..240})]9*"
-	begin_named owner "$long%i" "$BIN/drv_linked" init hoard=1,300,4Ki touch="$WORK/up" await="$WORK/end"
+	up_named owner "$long%i" "$BIN/drv_linked" init hoard=1,300,4Ki
 	equal "$(gpushare ls --json | jq length)" 300
 	asked=$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p')
 	equal "$(gpushare ls "$pattern" | grep -c '^a')" 3
 	asked=$(($(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p') - asked))
 	[ "$asked" -ge 100 ]
 	[ "$asked" -le 200 ]
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 # registry_kib: the registry's private memory, without the index, which has a fixed size
@@ -156,7 +155,7 @@ come_and_go() {
 	local before full
 	api open >/dev/null
 	before=$(registry_kib)
-	begin owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open raw=p,2Mi many=p,10000
 	equal "$(cat "$WORK/owner.out")" "open: OK"
 	ten_thousand_are_there
 	full=$(registry_kib)
@@ -228,7 +227,7 @@ tag m000: OK"
 	local sharer registry
 	[ -x "$BUILD/bench/many" ] || skip "instruments would be measured"
 	start_registry
-	begin owner "$BIN/api_app" open make=a,w,2Mi,vmm touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open make=a,w,2Mi,vmm
 	mkfifo "$WORK/never"
 	start many bash -c 'exec "$0" share 20000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
 	sharer=$PID
@@ -250,8 +249,7 @@ tag m000: OK"
 	) &
 	STARTED+=($!)
 	await_file "$GPUSHARE_DIR/registry.sock"
-	begin owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 raw=q,2Mi share=i,ipc,q,0,1Mi touch="$WORK/up" \
-		await="$WORK/end"
+	up owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 raw=q,2Mi share=i,ipc,q,0,1Mi
 	equal "$(grep -c 'share m[0-9]*: E_LIMIT' "$WORK/owner.out")" 100
 	equal "$(tail -n 1 "$WORK/owner.out")" "share ipc: OK"
 	has "$(cat "$WORK/owner.err")" "descriptors"

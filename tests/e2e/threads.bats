@@ -151,8 +151,7 @@ stack_taken() {
 	echo "attaching: $first bytes the first time, then $later"
 	[ "$first" -lt 7000 ]
 	[ "$later" -lt 7600 ]
-	touch "$WORK/end"
-	finish again
+	down again
 	read -r first later <<<"$(stack_taken <"$WORK/again.out")"
 	echo "telling a registry: $later bytes"
 	[ "$later" -lt 7000 ]

@@ -46,6 +46,5 @@ recorded() {
 	rm -f "$WORK/up" "$WORK/end"
 	begin app env LD_PRELOAD="$(preloads yes)" GPUSHARE_NAME='w%i' "$@" touch="$WORK/up" await="$WORK/end"
 	equal "$(names | sort)" "$expected"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }

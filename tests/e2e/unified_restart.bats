@@ -39,7 +39,7 @@ cpubyte a: 103"
 @test "an owner that is killed: the name goes, and the memory stays with whom it is attached" {
 	for kind in $(unified_kinds); do
 		fresh "$kind"
-		begin owner "$BIN/api_app" open make=a,w,2Mi,unified fill=a,7 touch="$WORK/up" await="$WORK/end"
+		up owner "$BIN/api_app" open make=a,w,2Mi,unified fill=a,7
 		owner=$PID
 		begin reader "$BIN/api_app" open attach=b,w map=m,b,0,9,rw touch="$WORK/up" await="$WORK/go" cpubyte=b,4 \
 			byte=b,4 store=m,4,9 byte=b,4 state=b make=c,w,2Mi,unified cpuput=c,4,50 cpubyte=b,4 byte=c,4 \
@@ -66,8 +66,8 @@ free c: OK"
 @test "an owner that is killed, and what it kept: the next one has it by its rule, at its address" {
 	for kind in $(unified_kinds); do
 		fresh "$kind"
-		begin owner env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:unified:keep "$BIN/drv_linked" init make=a,managed,2Mi \
-			fill=a,7 poke=a,5,99 touch="$WORK/up" await="$WORK/end"
+		up owner env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:unified:keep "$BIN/drv_linked" init make=a,managed,2Mi \
+			fill=a,7 poke=a,5,99
 		api open attach=b,w pointer=b,"$WORK/at" >/dev/null
 		kill_now "$PID"
 		until_true owner_gone w
@@ -111,8 +111,7 @@ backing k: 3, 2097152 of 2097152
 attach k: OK
 at c: there
 cpubyte c: 37"
-		touch "$WORK/end"
-		finish app
+		down app
 		equal "$(tail -n 4 "$WORK/app.out")" "peek a: 60
 peek b: 61
 drop a: 0
@@ -135,8 +134,7 @@ drop b: 0"
 attach w: OK
 cpubyte b: 35
 byte b: 35"
-		touch "$WORK/end"
-		finish app
+		down app
 		equal "$(tail -n 8 "$WORK/app.out")" "another: OK
 attach w: OK
 same: yes
@@ -151,7 +149,7 @@ free a: OK"
 
 # brings_back COMMAND...: COMMAND has a kept buffer attached. At "go" it reports the buffer to a registry without state.
 brings_back() {
-	begin owner "$BIN/api_app" open make=a,w,2Mi,unified+keep fill=a,7 pointer=a,"$WORK/at" touch="$WORK/up" await="$WORK/end"
+	up owner "$BIN/api_app" open make=a,w,2Mi,unified+keep fill=a,7 pointer=a,"$WORK/at"
 	owner=$PID
 	begin reader "$@"
 	reader=$PID
@@ -167,8 +165,7 @@ attach w: OK
 at b: there
 cpubyte b: 35
 byte b: 35"
-	touch "$WORK/end"
-	finish "$reader"
+	down "$reader"
 	equal "$(names)" "w 2097152"
 	gpushare rm w
 }
@@ -209,8 +206,7 @@ byte c: 35
 state c: withdrawn
 detach b: OK
 detach c: OK"
-		touch "$WORK/end"
-		finish app
+		down app
 		equal "$(tail -n 1 "$WORK/app.out")" "drop a: 0"
 	done
 }

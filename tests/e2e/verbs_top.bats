@@ -144,7 +144,7 @@ GPU-766d751a [#====               ] names 2 MiB, others 254 MiB, free 768 MiB"
 @test "on a terminal: it is drawn for its size, and again for another" {
 	local words=() i
 	for i in {10..49}; do words+=("alloc=a$i,n$i,1Mi"); done
-	begin api "$BIN/api_app" open "${words[@]}" touch="$WORK/up" await="$WORK/end"
+	up api "$BIN/api_app" open "${words[@]}"
 	export LINES=5 COLUMNS=5 # a shell's, of another terminal
 	on_terminal see=n10 see=n26 unseen=n27 see="api_app[$PID]" size=10x40 unseen=n13 see=n12 shown="$WORK/small" \
 		send='\e[6~' see=n13 see=n15 unseen=n12 send='\e[A' see=n12 unseen=n15 send='\e[B' see=n15 send='\e[5~' see=n12 \

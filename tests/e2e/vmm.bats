@@ -120,9 +120,7 @@ order() {
 
 @test "one connection for several attaches; a new one after silence, and to the next registry" {
 	local step count sockets=()
-	begin owner "$BIN/api_app" open make=a,v1,2Mi,vmm fill=a,7 make=b,v2,2Mi,vmm make=c,v3,2Mi,vmm make=d,v4,2Mi,vmm \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open make=a,v1,2Mi,vmm fill=a,7 make=b,v2,2Mi,vmm make=c,v3,2Mi,vmm make=d,v4,2Mi,vmm
 	start guest "$BIN/api_app" open attach=a,v1 touch="$WORK/1" await="$WORK/go1" attach=b,v2 touch="$WORK/2" \
 		await="$WORK/go2" attach=c,v3 touch="$WORK/3" await="$WORK/go3" attach=d,v4 byte=a,4 touch="$WORK/4" \
 		await="$WORK/go4"

@@ -48,8 +48,7 @@ nobody_connected() {
 	resume go freed
 	touch "$WORK/leave"
 	finish "$holder"
-	touch "$WORK/end"
-	finish "$app"
+	down "$app"
 	await_told w "share x
 attach x
 detach x
