@@ -209,15 +209,15 @@ struct session_body {
 /* What else there is to know of an answer. */
 struct session_answer {
 	int status;
-	int fd; /* with status OK: its descriptor, close-on-exec, which the caller closes; -1: none */
+	int fd; /* with status OK: its descriptor, close-on-exec; the caller closes it; -1: none */
 	unsigned int readings; /* resync_readings() as of the answer, for resync_check() */
 	/* The registry may have answered before the session shared its buffers with it again, so an
 	 * E_NOT_FOUND is not final. */
 	bool early;
 };
-/* Send a request to the registry. session_ask_passing() also sends descriptor `fd` (-1: none), which
- * stays the caller's. If the registry was restarted, and may have answered too early, this asks once
- * more. */
+/* Send a request to the registry. session_ask_passing() also sends descriptor `fd` (-1: none),
+ * which stays the caller's. If the registry was restarted, and may have answered too early, this
+ * asks once more. */
 int session_ask(struct gpushare_session *session, const request *ask, struct session_body body);
 int session_ask_passing(struct gpushare_session *session, const request *ask,
 			struct session_body body, int fd, struct session_answer *out_answer);
@@ -398,7 +398,8 @@ void mirror_forget_all(struct gpushare_session *session);
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);
 
-/* api_query.c: write tags into a request. E_INVALID: a key or value doesn't end within its array. */
+/* api_query.c: write tags into a request. E_INVALID: a key or value doesn't end within its
+ * array. */
 int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
 	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count);
 

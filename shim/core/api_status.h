@@ -48,7 +48,8 @@ int api_fail(int status, const char *format, ...) __attribute__((format(printf, 
 #define API_NEED(status, argument) api_need(status, (argument) != NULL, #argument)
 int api_need(int status, int given, const char *name);
 
-/* As api_fail(), for a failed CUDA call: E_NO_MEMORY or E_CUDA; appends ": <call> answered <error>". */
+/* As api_fail(), for a failed CUDA call: E_NO_MEMORY or E_CUDA; appends ": <call> answered
+ * <error>". */
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...) __attribute__((format(printf, 4, 5)));
 

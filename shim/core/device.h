@@ -42,7 +42,8 @@ int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSH
 
 int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
 		  cu_context *out_context);
-/* The context of the memory at `pointer`; if it has none, its device's primary context, retained. */
+/* The context of the memory at `pointer`; if it has none, its device's primary context,
+ * retained. */
 int device_context_of(struct devices *devices, const struct driver *driver, uint64_t pointer,
 		      int ordinal, cu_context *out_context);
 bool device_retains(struct devices *devices, cu_context context);

@@ -80,8 +80,8 @@ static int help(int argc, char **argv)
 	return argc > 1 ? verb_help(argv[1]) : verb_help_all();
 }
 
-/* Find the verb to suggest for a word that is no verb: from the list above, else the closest one, if
- * at most a third of the letters differ. NULL: none. */
+/* Find the verb to suggest for a word that is no verb: from the list above, else the closest one,
+ * if at most a third of the letters differ. NULL: none. */
 static const struct verb *find_meant(const char *word)
 {
 	unsigned int most = strlen(word) < 3 ? 1 : (unsigned int)strlen(word) / 3;

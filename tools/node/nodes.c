@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ask all nodes of the list at the same time, each in a thread: those that don't answer delay none of
- * the others. */
+/* Ask all nodes of the list at the same time, each in a thread: those that don't answer delay none
+ * of the others. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -33,8 +33,8 @@ int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
  * newest publication is not the one in `after`; in this case the buffer may be open already. */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
 	       struct gpushare_info *out_info);
-/* Use UCX on `interface` for the bytes from now on. If that fails, report the reason: the bytes then
- * come over the stream. */
+/* Use UCX on `interface` for the bytes from now on. If that fails, report the reason: the bytes
+ * then come over the stream. */
 void peer_use_ucx(struct peer *peer, const char *interface);
 /* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
  * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. */

@@ -101,8 +101,8 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 	return !status || !tool_failed(status);
 }
 
-/* Open a buffer, and set puller->version. *out_peer: the node itself, or a replica; NULL: it is read
- * from the node's registry on this host. False: see puller->peer.why. */
+/* Open a buffer, and set puller->version. *out_peer: the node itself, or a replica; NULL: it is
+ * read from the node's registry on this host. False: see puller->peer.why. */
 static bool open_source(struct puller *puller, const struct gpushare_info *wanted,
 			struct gpushare_info *out_opened, struct peer **out_peer)
 {
@@ -259,8 +259,8 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	const char *name;
 	bool good;
 
-	/* These two use setenv(), so before there are threads; the C library reads RES_OPTIONS at the
-	 * first look-up. */
+	/* These two use setenv(), so before there are threads; the C library reads RES_OPTIONS at
+	 * the first look-up. */
 	address_limit_look_ups();
 	if (pull->interface)
 		(void)ucx_version(NULL);

@@ -23,7 +23,8 @@ struct ucx;
  * wanted). The first call uses setenv(): no other thread may read the environment then. */
 const char *ucx_version(char *why);
 
-/* Open a worker, for one thread, that uses only this network interface. NULL: the reason is in `why`. */
+/* Open a worker, for one thread, that uses only this network interface. NULL: the reason is in
+ * `why`. */
 struct ucx *ucx_open(const char *interface, char why[NODES_WHY_MAX]);
 /* NULL is allowed. From then on UCX over TCP doesn't use the memory of ucx_start() and
  * ucx_expect(). Over RDMA (never tried) a receive that has not ended may still write. */
