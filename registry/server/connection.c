@@ -140,7 +140,8 @@ static void end_late(struct connection *connection)
 
 	if (!connection->ended) {
 		connection->server->registry->state.users.total.drops[why]++;
-		log_line("closed on timeout: uid %u, %s", connection->uid, causes[why]);
+		log_line("a connection is closed on timeout: uid %u, %s", connection->uid,
+			 causes[why]);
 	}
 	connection_end(connection);
 }

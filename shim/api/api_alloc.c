@@ -159,7 +159,8 @@ static int adopt(struct gpushare_buffer *buffer)
 	if (fd < 0 || !answer.adopted || !answer.has_buffer || from->size != buffer->info.size ||
 	    !span_fits(from->base_offset, from->size, from->base_size))
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry answered with another buffer than '%s'",
+				"the registry's answer is about another buffer than '%s'; are "
+				"registry and library of the same version?",
 				buffer->info.name);
 	codec_read_info(from, &buffer->info);
 	share_keep_rights(buffer);

@@ -82,7 +82,8 @@ static int end_event(const struct used_object *object)
 	result = driver->cuEventDestroy_v2((cu_event)(uintptr_t)object->key);
 	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
 		return GPUSHARE_OK;
-	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
+	return api_fail_cuda(driver, result, "cuEventDestroy_v2",
+			     "a named event can't be destroyed");
 }
 
 /* A CPU map may outlive its session, and so the context that the session retained. CUDA has then

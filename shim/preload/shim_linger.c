@@ -99,7 +99,7 @@ bool linger_keep(const struct live *entry)
 	strcpy(kept.name, entry->name);
 	if (!deferred_put(&linger_list, &kept))
 		return false;
-	state_log("\"%s\" is held for those who have it attached", kept.name);
+	state_log("\"%s\" is freed; its memory stays until the others have detached it", kept.name);
 	return true;
 }
 

@@ -117,13 +117,13 @@ static bool find_text(const unsigned char *data, size_t size, size_t *out_begin,
 	if (!npy_is(data, size))
 		return refuse(why, "it is not a .npy file");
 	if (size < BEGIN)
-		return refuse(why, "it ends in its header");
+		return refuse(why, "it ends within its header");
 	if (data[6] < 1 || data[6] > 3 || data[7])
 		return refuse(why, "its version is %u.%u, but only 1.0 to 3.0 are known", data[6],
 			      data[7]);
 	begin = data[6] == 1 ? BEGIN : BEGIN + 2;
 	if (size < begin)
-		return refuse(why, "it ends in its header");
+		return refuse(why, "it ends within its header");
 	length = data[8] | (size_t)data[9] << 8;
 	if (data[6] > 1)
 		length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
@@ -131,7 +131,7 @@ static bool find_text(const unsigned char *data, size_t size, size_t *out_begin,
 		return refuse(why, "its header has %zu bytes, but the limit is %zu", length,
 			      NPY_HEADER_MAX - begin);
 	if (length > size - begin)
-		return refuse(why, "it ends in its header");
+		return refuse(why, "it ends within its header");
 	*out_begin = begin;
 	*out_end = begin + length;
 	return true;
