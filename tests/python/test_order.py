@@ -190,7 +190,7 @@ class Watching(Case):
     def test_a_program_that_takes_the_socket_keeps_its_own(self):
         gpushare.ls()
         before = os.listdir("/proc/self/fd")
-        with gpushare.watch() as watch:
+        with gpushare.watch("w") as watch:  # another test's child may end only now
             [taken] = [int(fd) for fd in os.listdir("/proc/self/fd")
                        if fd not in before and os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")]
             own, other = socket.socketpair()
