@@ -22,8 +22,8 @@ struct rules *rules_free(struct rules *rules)
 	return NULL;
 }
 
-/* Get the text that replaces %<letter>. The rank comes from the environment: only digits are
- * accepted. */
+/* Write the text that replaces %<letter> to `to`. False: the rank, which comes from the
+ * environment, is not a number. */
 static bool expand(char letter, const struct rule *rule, const struct rules_allocation *allocation,
 		   const struct rules_process *process, char to[24])
 {
@@ -80,7 +80,7 @@ static bool is_from(const char *glob, const char *path)
 	return fnmatch(glob, slash ? slash + 1 : path, 0) == 0;
 }
 
-/* The selectors that need neither a lock nor the caller's path. */
+/* Test only size= and api=. The device and the caller's path may be unknown at this point. */
 static bool concerns(const struct rule *rule, const struct rules_allocation *allocation)
 {
 	return in_span(allocation->size, &rule->size) &&
@@ -88,7 +88,7 @@ static bool concerns(const struct rule *rule, const struct rules_allocation *all
 		rule->api == allocation->runtime);
 }
 
-/* All selectors but nth. */
+/* Test all selectors but nth=. */
 static bool selects(const struct rule *rule, const struct rules_allocation *allocation)
 {
 	return concerns(rule, allocation) &&
@@ -96,8 +96,8 @@ static bool selects(const struct rule *rule, const struct rules_allocation *allo
 	       (!rule->glob || is_from(rule->glob, allocation->from));
 }
 
-/* A rule without %i takes one allocation. A rule with %i takes as many as nth has numbers, even if
- * rules_uncount() has lowered `seen`. */
+/* A rule without %i takes one allocation. A rule with %i takes as many as nth= has numbers. `taken`
+ * is tested too, because rules_uncount() lowers `seen`. */
 static bool is_spent(const struct rule *rule)
 {
 	uint64_t most = rule->repeats ? rule->nth.to - rule->nth.from + 1 : 1;
@@ -105,7 +105,7 @@ static bool is_spent(const struct rule *rule)
 	return rule->taken >= most || rule->seen >= rule->nth.to;
 }
 
-/* Count the allocation at this rule. Return true if the rule can take it. */
+/* If all selectors but nth= match, count the allocation. Return true if the rule can take it. */
 static bool select_and_count(struct rule *rule, const struct rules_allocation *allocation)
 {
 	bool was_spent = is_spent(rule);
@@ -166,8 +166,6 @@ bool rules_match(struct rules *rules, size_t first, const struct rules_allocatio
 	return taken;
 }
 
-/* If `index` is the last one given out, the next match gets it again. An older index stays unused:
- * indices only ever increase. */
 void rules_return(struct rules *rules, size_t rule, uint64_t index)
 {
 	struct rule *its = &rules->rule[rule];

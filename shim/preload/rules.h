@@ -14,7 +14,8 @@ enum rules_kind {
 
 #define RULES_GROUP_MAX 63 /* bytes of group= */
 
-/* Only the counters change after parsing. Callers hold a lock, unless a function needs none. */
+/* Only the counters change after parsing. Callers hold a lock, unless a function's comment says
+ * that it needs none. */
 struct rules;
 
 /* A(name, driver): a call that api= accepts. `driver` is the driver call that this call makes. So
@@ -46,7 +47,7 @@ struct rules_allocation {
 	uint64_t size;		/* bytes requested by the program */
 	int device;		/* CUDA ordinal in this process */
 	enum rules_api driver;	/* the driver call */
-	enum rules_api runtime; /* runtime call around it; RULES_API_NONE: none seen */
+	enum rules_api runtime; /* the runtime call that makes it; RULES_API_NONE: none seen */
 	const char *from;	/* caller's object file; NULL or "": unknown, no from= matches */
 };
 
@@ -61,7 +62,7 @@ struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
 	bool must;
-	uint32_t flags; /* GPUSHARE_FLAG_... of keep, readonly; RULES_ATTACH: for the attachment */
+	uint32_t flags; /* GPUSHARE_FLAG_KEEP, _READONLY; in RULES_ATTACH: attach read-only */
 	uint32_t mode;	/* mode=; 0: none was given */
 	char group[RULES_GROUP_MAX + 1]; /* group=; "": none */
 	uint32_t ttl_s;			 /* ttl=; 0: none was given */
@@ -76,20 +77,20 @@ struct rules_match {
  * Parse all rules of `text`, or none. On failure return NULL and write ONE line for stderr to
  * `error`, without its newline. The line marks the bad part with >>> and <<<:
  *   gpushare: GPUSHARE_NAME: size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti:
- * weights:>>>size=ten<<< `variable` is the name to print. Empty text has no rules: return NULL with
- * an empty `error`.
+ *   weights:>>>size=ten<<<
+ * `variable` is the name to print. Empty text has no rules: return NULL with an empty `error`.
  */
 struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,
 			  size_t error_size);
 struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL */
 
 /*
- * Test the rules from the `first` on, in order, against one allocation. Every rule counts it if all
- * selectors but nth match. Return true if a rule takes it: the first such rule fills `out`. A rule
- * whose template has no %i takes one allocation and is then spent: a name can be given once. nth
- * counts, from 1, the allocations that match the rule's other selectors, whether or not another
- * rule takes them. %i is the rule's own count of matches, from 0. A rule doesn't match if its
- * template expands to more than 255 bytes or to an illegal name.
+ * Test the rules from number `first` on, in order, against one allocation. Every rule counts it if
+ * all selectors but nth= match. Return true if a rule takes it: the first such rule fills `out`. A
+ * rule whose template has no %i takes one allocation and is then spent: a name can be given once.
+ * nth= counts, from 1, the allocations that match the rule's other selectors, whether or not
+ * another rule takes them. %i counts, from 0, the allocations that this rule takes. A rule takes
+ * none if its template expands to more than 255 bytes or to an illegal name.
  */
 bool rules_match(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
@@ -103,8 +104,8 @@ bool rules_match(struct rules *rules, size_t first, const struct rules_allocatio
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
 
 /* Undo a match (`rule` and `index` of struct rules_match), so that it uses up no name. The
- * allocation stays counted. If others have matched since, an index may stay unused. No index is
- * given twice. */
+ * allocation stays counted. The next match gets `index` again, unless the rule has given out a
+ * later one meanwhile: then `index` stays unused. */
 void rules_return(struct rules *rules, size_t rule, uint64_t index);
 
 /* Undo the counting of an allocation that has failed, whether or not a rule took it. `allocation`
@@ -115,11 +116,11 @@ void rules_uncount(struct rules *rules, const struct rules_allocation *allocatio
  * not device= and from=. It needs no lock and takes a few nanoseconds. */
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
 
-/* Return true if some rule can still match. If not, the caller may stop asking. */
+/* Return true if some rule can still match. Needs no lock. */
 bool rules_alive(const struct rules *rules);
 
 /* Return the text of rule number `at`, from 0, if it has matched no allocation, else "". Return
- * NULL if there are fewer rules. `length` is set unless NULL is returned. */
+ * NULL if there are fewer rules. `length` is set unless NULL is returned. Needs no lock. */
 const char *rules_unmatched(const struct rules *rules, size_t at, size_t *length);
 
 #endif

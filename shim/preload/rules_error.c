@@ -5,14 +5,14 @@
 
 #include "rules_internal.h"
 
-/* Limits in printed bytes, which keep an error line under 400 bytes. The marked part may be a whole
+/* Limits in printed bytes, which keep an error line under 500 bytes. The marked part may be a whole
  * name that is just too long. The text on each side is shorter if the marked part or the sentence
  * is long. */
 #define SHOW_MARKED 260
 #define SHOW_ASIDE 64
 #define SHOW_ASIDE_OF_MUCH 16
 
-/* Print one byte. Escaping keeps the message one line of text for any input. */
+/* Write one byte as printable text. Escaping keeps the message one line for any input. */
 static size_t escape(char byte, char to[5])
 {
 	if (byte == '\\')

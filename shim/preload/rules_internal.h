@@ -15,7 +15,7 @@ struct rules_part {
 };
 
 /* The first part is set by parsing and then constant; the second part holds the counters. Functions
- * without a lock read only the first part, `seen` and `taken`. */
+ * that run without the lock read only the first part, `seen` and `taken`. */
 struct rule {
 	struct rules_part text; /* the whole rule */
 	struct rules_part template;

@@ -81,7 +81,7 @@ static const char *take_span(struct rules_part value, take_call *take, bool may_
 	return NULL;
 }
 
-/* Parse a number of at most `most`, and nothing behind it. */
+/* Parse a value that is one number, at most `most`, and nothing else. */
 static const char *take_whole(struct rules_part value, uint64_t most, uint64_t *out,
 			      const char *wants)
 {
@@ -226,7 +226,7 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 
 /* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
  * mostly `wants`. Kinds: ATTACHING is for GPUSHARE_ATTACH only, NAMING for GPUSHARE_NAME only.
- * KEEPING is NAMING that also requires keep. */
+ * KEEPING is like NAMING, but the rule must also say keep. */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
 	X(ANYWHERE, size, set_size, \

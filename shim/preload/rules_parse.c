@@ -14,7 +14,7 @@ static bool is_name_byte(char byte)
 /* Return NULL if the template is valid, else the error sentence. */
 static const char *template_fault(struct rules_part rest)
 {
-	size_t shortest = 0; /* possible name: a conversion yields at least one byte */
+	size_t shortest = 0; /* length of the shortest name: a conversion yields a byte or more */
 
 	if (rest.length == 0)
 		return "a rule starts with a name";

@@ -26,7 +26,8 @@ void buffers_sweep(void)
 	async_sweep(false);
 }
 
-/* First wait, until a deadline, for the stream-ordered frees: some become deferred frees. */
+/* Wait for stream-ordered frees first, until a deadline: some of them become deferred frees, which
+ * linger_empty() then completes. */
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -81,8 +82,8 @@ static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t oth
 	return true;
 }
 
-/* The pitch that the driver has chosen stays valid if new memory of whole blocks replaces this
- * memory. */
+/* Replace pitched memory by memory of whole blocks, in which the driver's pitch stays valid. Return
+ * false if there is no room. */
 static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	size_t rounded = buffers_rounded(size);
@@ -132,8 +133,8 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	return result;
 }
 
-/* Make mapped memory (cuMemCreate) in its place before the pitched memory is freed. If there is no
- * room for both, the program keeps the pitched memory. */
+/* Make the mapped memory (cuMemCreate) first, and then free the pitched memory that it replaces. If
+ * there is no room for both, the program keeps the pitched memory. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	cu_deviceptr mapped;

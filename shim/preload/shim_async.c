@@ -22,7 +22,7 @@ struct pending {
 	cu_context context; /* of the stream and the event */
 	cu_event event;
 	bool busy; /* a thread is working on this entry */
-	bool told; /* the registry knows of the end; the IPC handle is still open */
+	bool told; /* the registry knows of the detach; the IPC handle is still open */
 };
 
 static struct {
@@ -43,15 +43,15 @@ bool async_waits(void)
 }
 
 /* Must a resync report this entry? Yes for an attachment whose end the registry doesn't know. The
- * program's own buffers are not reported, so the registry ends their names; their attachers keep
- * the memory. */
+ * program's own buffers are not reported: the registry then ends their names, and their attachers
+ * keep the memory. */
 static bool is_reported(const struct pending *one)
 {
 	return !one->told && one->entry.kind != LIVE_OWN;
 }
 
-/* Until now the entry was on no list. If a resync has read the lists meanwhile, it has missed the
- * entry and must be repeated. */
+/* Under the lock. The entry was on no list until now. If a resync has read the lists meanwhile, it
+ * has missed the entry and must be repeated. */
 static void append(struct pending *made)
 {
 	DL_APPEND(queue.first, made);
@@ -119,7 +119,7 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* Find the first entry that is not busy and has this `told`. Mark it busy. */
+/* Find the first entry that is not busy and whose `told` has this value. Mark it busy. */
 static struct pending *pick(bool told)
 {
 	struct pending *one;
@@ -147,8 +147,9 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Unmap mapped memory of the program, detach attached memory. Other processes have the program's
- * cuMemAlloc memory attached: defer its free. If that fails, its context keeps it. */
+/* Unmap mapped memory of the program, or detach attached memory. A LIVE_OWN entry is here because
+ * other processes have the memory attached: defer its free. If that fails, the memory stays
+ * allocated until its context ends. */
 static void end_entry(const struct driver *driver, const struct pending *one)
 {
 	if (one->entry.kind == LIVE_OWN) {
@@ -184,8 +185,8 @@ static bool set_told(struct pending *one, bool told)
 	return true;
 }
 
-/* Tell the registry that the attachment has ended, because the stream has reached its free. Return
- * false if the registry can't be told now. */
+/* Tell the registry that the attachment has ended, because the stream has reached its free.
+ * `waits`: wait for the registry's answer. Return false if the registry can't be told now. */
 static bool tell(struct pending *one, bool waits)
 {
 	static _Atomic int64_t failed_ms;

@@ -8,11 +8,14 @@
  * deferred free (shim_linger.h).
  *
  * The shim has no thread. The program's next allocation or free ends the entries that are due. An
- * allocation that fails for lack of memory waits for them. The shim has no stream, either: streams
- * share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default), and one that waits in a queue
- * blocks the streams behind it. One of these may have to run before the awaited stream can go on: a
- * deadlock. Memory opened from an IPC handle stays mapped until the program frees
- * something with cuMemFree: closing the handle waits for all GPU work.
+ * allocation that fails for lack of memory waits for the entries, until a deadline.
+ *
+ * No stream of the shim waits for a stream of the program, either. Streams share hardware queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default), and a waiting stream blocks the streams behind it in
+ * its queue. If the awaited stream depends on one of these, that is a deadlock.
+ *
+ * Memory opened from an IPC handle stays mapped until the program's next cuMemFree: closing the
+ * handle waits for all GPU work, as cuMemFree does.
  */
 #include "shim_live.h"
 
@@ -38,13 +41,13 @@ void async_close(void);
 bool async_drain(int64_t until_ms);
 
 /* Is there an entry of `pointer`? If so, the program has freed `pointer`. But a buffer that the
- * program attached more than once may still be attached: call live_take() first. */
+ * program attached more than once may still be attached there: call live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* live_pooled() for the entries that wait for their streams. */
+/* As live_pooled(), for the entries that wait for their streams. */
 uint64_t async_pooled(cu_mem_pool pool);
 
-/* live_list() and live_count() for the attachments whose end the registry doesn't know. */
+/* As live_list() and live_count(), for the attachments whose end the registry doesn't know. */
 bool async_list(struct resync *resync);
 void async_count(gpushare_Hold *out_hold);
 

@@ -15,8 +15,8 @@
 #include "shim_share.h"
 #include "cuda/vmm.h"
 
-/* Why a rule's buffer is not used: one line, and the error that the program gets if the rule has
- * `must`. */
+/* Why the rule's buffer can't be attached: one line, and the error that the program gets if the
+ * rule has `must`. */
 struct refusal {
 	char why[512];
 	cu_result result;
@@ -58,7 +58,7 @@ static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHAR
 }
 
 /* Can the device of the program's allocation access the buffer? If the buffer's GPU is not visible,
- * return true: only an attempt can tell. */
+ * return true: only opening the buffer can tell. */
 static bool is_reached(const struct claim *claim, const record *what)
 {
 	int home = device_seek(claim->driver, what->device_uuid), can = 0;
@@ -256,8 +256,8 @@ static bool attach(const struct claim *claim, struct live *entry, struct refusal
 	return false;
 }
 
-/* A rule that fails the allocation stays for the next one: a program may try again, and must not
- * get other memory then. */
+/* If a rule with `must` makes the allocation fail, the rule is not spent: when the program tries
+ * again, it must not get other memory. */
 bool attach_buffer(struct claim *claim, cu_deviceptr *out_memory, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -303,7 +303,7 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 
 	if (entry->context)
 		scope_push(&scope, entry->context);
-	/* deferred_stand_in() leaves a relaxed capture valid, cuCtxSynchronize doesn't */
+	/* cuCtxSynchronize would invalidate a relaxed capture, deferred_stand_in() doesn't */
 	if (deferred_stand_in(driver) != CU_OK)
 		driver->cuCtxSynchronize();
 }

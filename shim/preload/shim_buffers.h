@@ -15,7 +15,8 @@
 #define BUFFERS_AMPLE 8 /* round up only if 1/BUFFERS_AMPLE of the GPU's memory stays free */
 
 /* shim_alloc.c. buffers_sweep() ends stream-ordered frees that are due. buffers_make_room(), for an
- * allocation that has failed, completes all frees that it can. It returns true if there was one. */
+ * allocation that has failed, completes all frees that it can, and returns true if there were
+ * any. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
 /* Makes `call`, an allocation, and returns its result. If memory is short, makes room and calls
@@ -52,7 +53,7 @@ struct buffers_stream {
 	cu_cuMemAllocAsync_call *async; /* exactly one of `async` and `pooled` is set */
 	cu_cuMemAllocFromPoolAsync_call *pooled;
 	cu_mem_pool pool;
-	cu_stream stream; /* as given */
+	cu_stream stream; /* as the program gave it */
 	cu_stream meant;  /* CU_STREAM_PER_THREAD for stream 0 of a _ptsz call, else `stream` */
 };
 cu_result buffers_alloc_async(const struct buffers_stream *call, const void *caller,
@@ -63,11 +64,11 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 /* shim_free.c: cuMemFree. It withdraws the name before it frees the memory: the driver may hand the
  * address out again at once. */
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
-/* Has the program freed `pointer`, while the driver still has that memory? Call it only if there is
- * no live entry of `pointer`. */
+/* Has the program freed `pointer`, by a free that is deferred or waits for its stream? Call it only
+ * if there is no live entry of `pointer`. */
 bool buffers_has_freed(cu_deviceptr pointer);
-/* Wait for the GPU as cuMemFree would, and return what cuMemFree would. Also return
- * CU_OUT_OF_MEMORY if `context` can't be made current. */
+/* Wait for the GPU as cuMemFree does, and return the result that cuMemFree would return.
+ * CU_OUT_OF_MEMORY: also if `context` can't be made current. */
 cu_result buffers_stand_in(const struct driver *driver, cu_context context);
 
 /* shim_context.c: the end of all allocations of a context */

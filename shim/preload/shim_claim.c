@@ -22,7 +22,7 @@ bool claim_prepare(struct claim *claim, int device, const void *caller)
 	allocation->device = device;
 	prepared = claim->driver && (device != CLAIM_CURRENT_DEVICE ||
 				     claim->driver->cuCtxGetDevice(&allocation->device) == CU_OK);
-	if (prepared) { /* the object file that called the runtime, else the driver */
+	if (prepared) { /* from= tests the caller of the runtime call, else of the driver call */
 		allocation->from = site_path(site_here.runtime ? site_here.caller : caller);
 		prepared = !site_is_internal(allocation->from);
 	}

@@ -8,10 +8,10 @@
 
 #define CLAIM_CURRENT_DEVICE (-1)
 
-/* What one kind of rules has recorded of an allocation. */
+/* What the rules of one kind have done with an allocation. */
 struct claim_record {
 	bool counted, taken;
-	size_t rule; /* the one that took it, and its %i */
+	size_t rule; /* if `taken`: the number of the rule, and its %i in `index` */
 	uint64_t index;
 };
 
@@ -20,7 +20,7 @@ struct claim {
 	struct rules_allocation allocation;
 	struct rules_match match;	/* of the last claim_take() that returned true */
 	struct claim_record records[2]; /* by enum rules_kind */
-	cu_mem_pool pool;		/* of stream-ordered memory; NULL: none */
+	cu_mem_pool pool;		/* the pool of stream-ordered memory; NULL: none */
 };
 
 /* The rest of claim_open(), for an allocation that a rule may concern. */
@@ -46,10 +46,11 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 /* Return true if a rule of that kind takes the allocation. Then `claim->match` is set. */
 bool claim_take(struct claim *claim, enum rules_kind kind);
 
-/* The rule can't have the allocation: undo claim_take(), but leave the allocation counted. */
+/* The rule can't have the allocation after all: undo claim_take(), but leave the allocation
+ * counted. */
 void claim_leave(struct claim *claim, enum rules_kind kind);
 
-/* The allocation has failed: it uses up no name, and no rule of either kind has counted it. */
+/* The allocation has failed: undo the match and the counting, for both kinds of rules. */
 void claim_fail(struct claim *claim);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a context ends, its memory ends, too: so do the names and attachments in it. */
+/* When a context ends, its memory ends too, and so do the names and attachments of that memory. */
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -13,8 +13,8 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-/* The driver, if a context's end may concern the shim; else NULL. If it may, the thread can't be
- * cancelled until the hook returns. */
+/* Return NULL if the end of a context can't concern the shim. Otherwise return the driver, and
+ * disable cancellation of this thread until the hook returns. */
 static const struct driver *concerned_driver(void)
 {
 	if (!(live_any() || async_any() || deferred_any(&linger_list)) || !process_is_mine())
@@ -23,7 +23,8 @@ static const struct driver *concerned_driver(void)
 	return lookup_driver();
 }
 
-/* Take out the program's own memory, and withdraw its names, before it ends. */
+/* Before the context ends, take the program's own memory out of the live table and withdraw its
+ * names. */
 static struct live_ended *end_names(cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -48,8 +49,8 @@ static void share_all(const struct driver *driver, cu_context context, struct li
 	}
 }
 
-/* The context has ended: unmap mapped memory, which belongs to no context, and end the attachments
- * of the list. GPU work on them has ended with the context. Free the list. */
+/* The context has ended, and GPU work on its memory with it. Unmap the mapped memory of the list,
+ * which belongs to no context, and end the list's attachments. Free the list. */
 static void end_all(const struct driver *driver, struct live_ended *list)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -143,8 +144,8 @@ cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_dev
 	return conclude(&ending, real(device));
 }
 
-/* Only the last release ends the context. Whether this was the last one shows only after
- * the call. */
+/* Only the last release ends the context. Whether this release was the last shows only after the
+ * call. */
 cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu_device device)
 {
 	const struct driver *driver = concerned_driver();

@@ -41,9 +41,9 @@ static cu_result describe_plain(const struct driver *driver, struct live *entry,
 	return CU_OK;
 }
 
-/* The driver doesn't export imported memory again: use the descriptor in mapping.held, if there is
- * one. Other memory is exported by its handle. If the program has released the handle, get one from
- * the address of the mapping. */
+/* The driver can't export imported memory again: use the descriptor in mapping.held, if there is
+ * one. Otherwise export the memory by its handle. If the program has released an object's handles,
+ * export it by an address where it is mapped. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)
 {
 	bool mapped;
@@ -76,7 +76,7 @@ static cu_result describe_mapped(const struct driver *driver, const struct live 
 	return CU_OK;
 }
 
-/* The memory's context must be current; entry->context is set if it is NULL. */
+/* The memory's context must be current. If entry->context is NULL, set it to that context. */
 static cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
 			      const char **out_call)
 {

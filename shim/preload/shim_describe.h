@@ -7,12 +7,13 @@
 #include "shim_link.h"
 #include "shim_live.h"
 
-/* Describe memory for a share. Own memory: its context must be current. An attached buffer, for a
- * registry that lost it: only mapped memory that is kept (keep) after its owner's end, else
- * *out_call is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
+/* Describe the memory of `entry` for a share. If it is own memory, its context must be current. An
+ * attached buffer is described for a registry that has lost it, but only if it is mapped memory
+ * with `keep`; otherwise the call fails and sets *out_call to NULL. If a driver call fails,
+ * *out_call is that call's name. The caller closes out->fd. */
 cu_result describe_memory(const struct driver *driver, struct live *entry, struct memory *out,
 			  const char **out_call);
-/* Copy the rights from the record for a later resync, unless a rule has given them. */
+/* Copy mode and group from the record, for a later resync, unless the rule has given them. */
 void describe_rights(struct live *entry, const record *found);
 /* Copy into `entry` what the registry's answer says of an attached buffer. */
 void describe_found(struct live *entry, const struct link_found *found);

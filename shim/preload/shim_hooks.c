@@ -37,7 +37,8 @@ atomic_bool hooks_stacked;
 #define body_cuDevicePrimaryCtxReset(real, caller, ...) buffers_primary_reset(real, __VA_ARGS__)
 #define body_cuDevicePrimaryCtxReset_v2 body_cuDevicePrimaryCtxReset
 
-/* Advice on managed memory. Unified memory (host memory in its place) needs none: return CU_OK. */
+/* Advice on managed memory. Unified memory (host memory in place of managed memory) needs none:
+ * return CU_OK. */
 #define ADVICE(name, params, args) \
 	BODY(name, ARGS params) \
 	{ \
@@ -66,7 +67,7 @@ BODY(cuMemPoolDestroy, cu_mem_pool pool)
 	return pools_any() ? pools_destroy(real, pool) : real(pool);
 }
 
-/* Return true if the shim may have `pointer` in its table of live memory, or if any other free is
+/* Return true if `pointer` may be in the live table, or if any stream-ordered or deferred free is
  * pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {

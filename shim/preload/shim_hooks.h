@@ -18,7 +18,8 @@ SHIM_HOOKS(H)
 SHIM_SYNC(H)
 #undef H
 
-/* The function that an exported hook calls: the next definition of the symbol after the shim's. */
+/* Find the function that an exported hook calls: the next definition of the symbol after the
+ * shim's. */
 void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
@@ -26,7 +27,8 @@ void *hooks_find_next(const void *caller, const char *symbol);
 /* True for cuGetProcAddress, which must return hooks even before a driver has started. */
 #define HOOKS_LOOKS_UP(name) (!__builtin_strncmp(#name, "cuGetProcAddress", 16))
 
-/* A hook that look-ups return in place of a libcuda's own function. */
+/* Defines a hook that look-ups return in place of a function of libcuda number `which`
+ * (shim_lookup.h). */
 #define HOOKS_HOOK(hook, which, name, params, args, run) \
 	cu_result hook params \
 	{ \
@@ -40,7 +42,7 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	}
 
 /* Defines the three hooks of one call. The exported symbol forwards to the next definition after
- * the shim's. Of the two that look-ups return, each forwards to the libcuda whose function it
+ * the shim's. Each of the two hooks that look-ups return forwards to the libcuda whose function it
  * replaces. All three execute run(name, real, args). */
 #define HOOKS_ENTRIES(name, params, args, run) \
 	SHIM_EXPORT cu_##name##_call name; \
@@ -59,17 +61,18 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
 	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
-/* True once an exported hook has found another interposer's function as its next definition. Such a
- * function may call the shim again. So each hooked call is guarded then: hooks_is_nested() could
- * not tell that a cancelled thread's flag is stale. False if there are no rules. */
+/* True once an exported hook has found another interposer's function as its next definition; never
+ * true without rules. A hooked call may then come from that interposer, so its caller doesn't tell
+ * hooks_is_nested() whether the flag `inside` is stale. Instead, the hooks of shim_hooks.c disable
+ * cancellation (site_guard()), so that the flag can't become stale. */
 extern atomic_bool hooks_stacked;
 
 /* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:
- * a thread that is cancelled inside the driver, in a call that concerns no name, doesn't clear
- * it. */
+ * if a thread is cancelled inside the driver, in a call that concerns no name, nothing clears the
+ * flag. */
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
 
-/* The body of a run(). The statement `what` sets `result`; hooked calls that it makes pass through.
+/* The body of a run(). The statement `what` sets `result`; hooked calls inside `what` pass through.
  * If `passes` is true, only the real call is made. */
 #define HOOKS_RUN(real, args, passes, what) \
 	do { \

@@ -19,11 +19,11 @@ struct wire { /* the 64 bytes of a handle */
 	uint64_t magic;
 	uint64_t generation;
 	uint64_t check;
-	char name[IPC_NAME]; /* padded with zeros; if it has none, the name may be longer */
+	char name[IPC_NAME]; /* padded with zeros; without padding, the name may be longer */
 };
 _Static_assert(sizeof(struct wire) == sizeof(cu_ipc_mem_handle), "the handle's 64 bytes");
 
-/* FNV-1a, so that a driver's handle is not mistaken for one of the shim by chance. */
+/* FNV-1a, so that a driver's handle is not mistaken for a handle of the shim by chance. */
 static uint64_t check_of(const struct wire *wire)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ wire->generation;

@@ -9,7 +9,7 @@
 #include "cuda/driver.h"
 #include "shim_live.h"
 
-/* `entry` must have a name. */
+/* Make the handle of `entry`, which must have a name. */
 void ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle);
 
 /* Did the shim make this handle? Cheap: a magic number rules out other handles at once. */

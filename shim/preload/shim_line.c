@@ -25,8 +25,8 @@ static struct {
 	pthread_mutex_t lock;
 	unsigned int limit_ms;	/* time limit of one turn */
 	int64_t began_ms;	/* start of this turn */
-	int64_t quiet_until_ms; /* no call before this, after a transport failure */
-	int64_t pause_ms;	/* length of the latest pause; 0: reached since then */
+	int64_t quiet_until_ms; /* after a transport failure: no call before this time */
+	int64_t pause_ms;	/* length of the latest pause; 0: the registry was reached since */
 	atomic_bool unanswered; /* the latest transport failure was a missing answer */
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

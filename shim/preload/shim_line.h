@@ -18,11 +18,11 @@ int line_enter(char *why, size_t why_size);
 /* The same, with `until_ms` as the latest deadline. */
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
 /*
- * Take the turn without waiting, if a connection is established. Call it only after a request:
- * the name that it is about was shared or attached. Any status but GPUSHARE_OK means no turn.
- * E_TIMED_OUT: another thread has the turn, or a registry listens but may be stopped (SIGSTOP).
- * E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs is true if another registry runs, to
- * which line_enter() would connect.
+ * Take the turn without waiting, if a connection is established. Call it only if this process has
+ * sent a request before, such as a share: `line.client` must exist. Any status but GPUSHARE_OK
+ * means no turn. E_TIMED_OUT: another thread has the turn, or a registry listens but may be stopped
+ * (SIGSTOP). E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs is true if another registry
+ * runs, to which line_enter() would connect.
  */
 int line_enter_standing(bool *out_runs);
 /* End the turn. Then, outside any turn, share again the buffers that the registry has asked for. */
@@ -41,14 +41,14 @@ void line_fetch_changes(void);
 /* Did the latest failed call get no answer in time? If so, the registry may have received the
  * request. Needs no turn. */
 bool line_is_unanswered(void);
-/* Get the number of the established connection, as in client->connections; 0: there is none. Needs
- * no turn and doesn't wait, but a request before it. Return false if a thread has the turn: then
- * the number is unknown. */
+/* Get the number of the established connection, as in client->connections; 0: there is none. Call
+ * it only if this process has sent a request before. Needs no turn and doesn't wait. Return false
+ * if a thread has the turn: then the number is unknown. */
 bool line_standing(unsigned int *out_connection);
 
 /* shim_resync.c: what the preload reports to a restarted registry and shares again.
  * shim_resync_share() shares again what the registry asked for, until `until_ms`. errno, context
- * and capture stay. */
+ * and capture stay unchanged. */
 extern const struct resync_calls shim_resync_calls;
 void shim_resync_share(int64_t until_ms);
 

@@ -39,10 +39,9 @@ static bool is_done(const struct driver *driver, cu_stream stream, cu_event even
 	return true;
 }
 
-/* cuMemFree waits for all work of the GPU. So free the memory in a stream of its own: the driver
- * releases it when that stream is synchronized. If a stream of the program holds up the hardware
- * queue, leave the stream as it is: if it is destroyed before, the memory is never freed
- * (contract_deferred). */
+/* cuMemFree waits for all work of the GPU. So free the memory in a new stream: the driver releases
+ * the memory when that stream is synchronized. If a stream of the program holds up the hardware
+ * queue, don't destroy the new stream: the memory would never be freed (contract_deferred). */
 static cu_result free_apart(const struct driver *driver, cu_deviceptr pointer)
 {
 	cu_stream stream = NULL;
@@ -79,7 +78,7 @@ static void give_back(const struct driver *driver, const struct deferred_entry *
 				  : driver_error_name(driver, result));
 }
 
-/* Give memory back although it may still be attached. */
+/* Give the memory of the whole list back, although it may still be attached. */
 static void give_up(const struct driver *driver, struct deferred_entry *list, bool waited)
 {
 	for (; list; list = deferred_next(list)) {

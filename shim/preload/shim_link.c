@@ -63,7 +63,7 @@ int link_share(const struct memory *what, int64_t until_ms, uint64_t *out_genera
 }
 
 /* Send the withdraw or detach of line_ask(). If no connection was ever made, send nothing: a
- * registry that starts later learns from the resync what is left. */
+ * registry that starts later learns from the resync which buffers are left. */
 static int give_back(char *why, size_t why_size)
 {
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
@@ -154,8 +154,8 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* Search a page of the list. `after` becomes the name that the next page follows; "": there is
- * none. */
+/* Search a page of the list. `after` becomes the name after which the next page begins; "": there
+ * is no next page. */
 static bool search(const gpushare_ListReply *page, uint64_t generation, char *after, char *out_name)
 {
 	for (pb_size_t i = 0; i < page->buffers_count; i++) {
@@ -223,7 +223,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	status = give_back(why, why_size);
 	if (deferred)
 		*deferred = is_held(status, &line.client->reply);
-	/* link_deferred_left() reads the page of changes without a request. */
+	/* link_deferred_left() will read the page of changes without a request. */
 	if (deferred && *deferred && status == GPUSHARE_OK)
 		line_fetch_changes();
 	line_leave();
@@ -243,7 +243,8 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	strcpy(detach->name, name);
 	detach->generation = generation;
-	/* A resync since `reading` may have left the attachment out: start another one then. */
+	/* If a resync has read the lists since `reading`, it may have left this attachment out:
+	 * start another one. */
 	if (resync_is_read(&live_resync, reading))
 		client_tell_anew(line.client);
 	status = give_back(why, why_size);
@@ -251,8 +252,7 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	return status;
 }
 
-/* line_enter_standing(). But if the registry needs a resync, this takes no turn and sets
- * *out_runs. */
+/* As line_enter_standing(). But if the registry needs a resync, take no turn and set *out_runs. */
 static int enter_told(bool *out_runs)
 {
 	int status = line_enter_standing(out_runs);
@@ -318,7 +318,7 @@ static int deferred_by(int64_t until_ms, uint64_t *generations, size_t *count)
 	char why[512];
 	int status = line_enter_by(until_ms, why, sizeof(why));
 
-	/* The registry did not answer lately; it is asked again later. */
+	/* No request was sent: the registry failed a moment ago. A later call asks again. */
 	if (status == GPUSHARE_E_NO_REGISTRY)
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
@@ -343,8 +343,8 @@ int link_deferred(void *unused, uint64_t generations[DEFERRED_MAX], size_t *coun
 	return deferred_by(monotonic_ms() + state_timeout_ms(), generations, count);
 }
 
-/* Keep only the generations that, by the page of changes, nobody has attached any more. Tell the
- * registry that their memory is given back. */
+/* Keep only the generations that nobody has attached any more, according to the page of changes.
+ * Tell the registry that their memory is given back. */
 static int take_left(uint64_t *generations, size_t *count)
 {
 	size_t left = 0;

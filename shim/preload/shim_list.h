@@ -8,12 +8,13 @@
  * another interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns,
  * and calls the replaced function; second_<name> does the same for a second libcuda in the process.
  *
- * The list also has calls that neither allocate nor free. Queries about a pointer: a named
- * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
- * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too.
- * Statistics of memory pools: they must count named allocations, too. SHIM_ADVICE is the part with
- * advice, prefetches and attaching to streams: the driver refuses them for unified memory that
- * stands for managed memory.
+ * SHIM_HOOKS also lists calls that neither allocate nor free:
+ * - Queries about a pointer: a named allocation is rounded up to whole blocks, but the program must
+ *   see the size that it asked for.
+ * - cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too.
+ * - Statistics of memory pools: they must count named allocations, too.
+ * - SHIM_ADVICE: advice, prefetches and attaching to streams. The driver refuses these calls for
+ *   unified memory that stands for managed memory.
  */
 /* Two calls with the same parameters. */
 #define SHIM_BOTH(H, one, other, params, args) H(one, params, args) H(other, params, args)

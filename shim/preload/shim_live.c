@@ -19,9 +19,9 @@ struct key {
 };
 
 struct node {
-	struct live_ended object; /* its `entry` is used for each node, object or not */
+	struct live_ended object; /* every node uses its `entry`, whether an object or not */
 	struct key key;
-	unsigned int handles, mappings; /* of an object */
+	unsigned int handles, mappings; /* only of an object */
 	UT_hash_handle hh;
 };
 _Static_assert(offsetof(struct node, object) == 0, "freed by the object's address");
@@ -38,7 +38,7 @@ static struct {
 	atomic_size_t count;   /* entries with a pointer */
 	atomic_size_t objects; /* entries without a pointer: objects */
 	atomic_size_t managed; /* entries of managed memory */
-	size_t shifted;	       /* entries that begin behind the start of their mapping */
+	size_t shifted;	       /* entries whose pointer is not the start of their mapping */
 	struct node *nodes;
 	struct live_places *places;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -118,8 +118,8 @@ static void drop_places(struct node *node)
 	}
 }
 
-/* *out_held: the mapping.held of an overwritten entry, for held_drop() after the lock is released;
- * 0 if the new entry, of the same memory, has it too. */
+/* *out_held: the mapping.held of an overwritten entry, for held_drop() after the lock is released.
+ * 0: there is none, or the new entry is of the same memory and has it too. */
 static bool add(struct node *made, uint64_t *out_held)
 {
 	struct live *entry = &made->object.entry, *its;
@@ -131,9 +131,9 @@ static bool add(struct node *made, uint64_t *out_held)
 	its = &old->object.entry;
 	both_ipc = its->kind == LIVE_IPC && entry->kind == LIVE_IPC;
 	again = both_ipc && its->generation == entry->generation;
-	if (both_ipc && !again) /* the same memory under another name: each is freed by itself */
+	if (both_ipc && !again) /* the same memory under two names: each is detached by itself */
 		return put_in(made);
-	/* Overwrite it in place: unlike a removal and an addition, that can't fail. */
+	/* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. */
 	*out_held = its->mapping.held == entry->mapping.held ? 0 : its->mapping.held;
 	count(entry, 1);
 	count(its, -1);
@@ -246,7 +246,8 @@ struct live_ended *live_take_of(cu_context context, bool own)
 	return taken;
 }
 
-/* One driver allocation may hold several entries: take the last that is not above `pointer`. */
+/* One driver allocation may hold several entries: take the last that begins at or below
+ * `pointer`. */
 static struct node *find_shifted(uint64_t base, uint64_t pointer)
 {
 	struct node *node, *next, *best = NULL;
@@ -331,7 +332,7 @@ bool live_get(const struct resync_ref *ref, struct live *out_entry)
 		return false;
 	found = find_named(ref);
 	if (found && ref->object && !found->handles && !(place = place_of(found)))
-		found = NULL; /* it is being unmapped */
+		found = NULL; /* the object's last mapping is being unmapped */
 	if (found)
 		copy_out(found, out_entry);
 	if (place)

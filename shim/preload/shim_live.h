@@ -31,10 +31,10 @@ struct live {
 	enum live_kind kind;
 	unsigned int count;  /* LIVE_IPC: attachments; LIVE_OPENED: opens; others: 1 */
 	cu_context context;  /* the entry ends when this context does */
-	cu_device device;    /* of the allocation; 0: LIVE_OPENED, attached objects */
+	cu_device device;    /* of the allocation; 0 for LIVE_OPENED and attached objects */
 	bool stream_ordered; /* own memory that the program asked for in stream order */
-	cu_mem_pool pool;    /* that it stands for memory of, also if attached; NULL: none */
-	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm.h */
+	cu_mem_pool pool;    /* the pool whose memory it replaces, own or attached; NULL: none */
+	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory (see vmm.h) */
 	bool managed;	     /* unified, and the program asked for managed memory */
 	uint32_t mode; /* access, as in chmod: the rule's, else the registry's; 0: none is set */
 	char group[RULES_GROUP_MAX + 1];
@@ -44,7 +44,7 @@ struct live {
 	uint64_t whole, address;	      /* attached memory: buffer size, owner's pointer */
 	uint8_t uuid[GPUSHARE_UUID_SIZE];     /* attached memory: the owner's GPU */
 	uint64_t generation;		      /* 0 with a name: see live_is_unsettled() */
-	unsigned int reading; /* resync_readings() at the share or attach, or on removal */
+	unsigned int reading; /* resync_readings() at the share or attach, later at the removal */
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared */
 };
 
@@ -63,17 +63,17 @@ static inline bool live_is_own(const struct live *entry)
 	return entry->kind == LIVE_OWN || entry->kind == LIVE_OWN_VMM;
 }
 
-/* The registry did not answer the share, so it may have the name or not. The next resync shares the
- * entry again. */
+/* Did the registry not answer the share? Then it may have the name or not. After the next resync
+ * the entry is shared again. */
 static inline bool live_is_unsettled(const struct live *entry)
 {
 	return entry->name[0] && !entry->generation;
 }
 
-/* Add a copy of `entry`; an object has one handle. False: out of memory, or the lock timed out. A
- * LIVE_IPC entry with the same pointer and generation is counted up. Two LIVE_IPC entries with
- * different generations are both kept: one memory may have two names. Any other entry with the same
- * pointer or handle is replaced. errno stays. */
+/* Add a copy of `entry`; an object gets one handle. False: out of memory, or the lock timed out. If
+ * there is a LIVE_IPC entry with the same pointer and generation, its count is raised. Two LIVE_IPC
+ * entries with different generations are both kept: one memory may have two names. Any other entry
+ * with the same pointer or handle is replaced. errno stays unchanged. */
 bool live_add(const struct live *entry);
 
 /* Is there any entry with a pointer? Is there any object? One atomic load. */
@@ -104,8 +104,8 @@ bool live_any_managed(void);
 bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry);
 
 /* Lower the count of `pointer`'s entry, and take the entry out at 0. *out_entry is a copy, with the
- * count that is left. `opened`: only a LIVE_OPENED entry, else only others: cuMemFree does not end
- * what cuIpcOpenMemHandle has opened. */
+ * count that is left. `opened`: take only a LIVE_OPENED entry, otherwise only another kind, because
+ * cuMemFree does not end what cuIpcOpenMemHandle has opened. */
 bool live_take(uint64_t pointer, bool opened, struct live *out_entry);
 
 /* Raise the count of the LIVE_OPENED entry with that generation, and copy it. */
@@ -114,14 +114,14 @@ bool live_open_again(uint64_t generation, struct live *out_entry);
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
-/* Bytes of all entries of that pool. live_forget_pool(): it is destroyed, and another pool may get
- * the same handle. */
+/* live_pooled(): the bytes of all entries of that pool. live_forget_pool(): the pool is destroyed,
+ * so no entry belongs to it any more; another pool may get the same handle. */
 uint64_t live_pooled(cu_mem_pool pool);
 void live_forget_pool(cu_mem_pool pool);
 
 /* For a resync. live_list(): resync_add() every entry that has a name; false: that is not possible
- * now. live_count(): add to out_hold->count how often out_hold->generation is attached, and set its
- * name. The _one calls do that for one entry, which need not be in the table. */
+ * now. live_count(): add to out_hold->count how often out_hold->generation is attached, and set
+ * out_hold->name. The _one calls do the same for one entry, which need not be in the table. */
 extern struct resync live_resync;
 bool live_list(struct resync *resync);
 bool live_list_one(struct resync *resync, const struct live *entry);
@@ -144,21 +144,23 @@ struct live_ended {
 /* Free a list of objects that have ended. */
 void live_free_ended(struct live_ended *ended);
 
-/* Take out all entries of that context, whatever their counts, but no objects: those of the
- * program's own memory if `own`, else the attachments. The caller frees each by free(). */
+/* Take out all entries of that context, whatever their counts, except objects. `own`: the entries
+ * of the program's own memory; otherwise the attachments. The caller frees each by free(). */
 struct live_ended *live_take_of(cu_context context, bool own);
 
-/* An object has one handle more (1) or less (-1). Returns the object if no handle and no mapping is
- * left; NULL: it has not ended. The caller calls live_free_ended(). */
+/* Record that an object has one handle more (`more` is 1) or one less (-1). Returns the object if
+ * no handle and no mapping is left; NULL: it has not ended. The caller calls live_free_ended(). */
 struct live_ended *live_count_handles(cu_mem_handle handle, int more);
 
-/* `handle` is mapped at `pointer` now. Ignored if `handle` is no object's. errno stays. */
+/* Record that `handle` is mapped at `pointer` now. Does nothing if `handle` is no object's. errno
+ * stays unchanged. */
 void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);
-/* Around cuMemUnmap. live_take_places() takes the mappings of that range out of the table first, as
- * their addresses may be reused as soon as the driver has unmapped them; their objects still count
- * them. live_settle_places() drops them if `gone`, and returns the objects that ended. If the
- * driver refused, as it does for a part of a mapping, live_settle_places() puts them back, and lets
- * the next resync report what live_get() did not find. */
+/* Call these before and after cuMemUnmap. live_take_places() takes the mappings of that range out
+ * of the table, because their addresses may be reused as soon as the driver has unmapped them.
+ * Their objects still count these mappings. `gone`: the driver has unmapped them. Then
+ * live_settle_places() drops the mappings and returns the objects that ended. Otherwise the driver
+ * has refused, as it does for a part of a mapping. Then live_settle_places() puts the mappings
+ * back, and the next resync reports the objects that live_get() did not find meanwhile. */
 struct live_places;
 struct live_places *live_take_places(cu_deviceptr pointer, size_t size);
 struct live_ended *live_settle_places(struct live_places *taken, bool gone);

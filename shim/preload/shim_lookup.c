@@ -48,9 +48,9 @@ static void leave_alone(const void *place, const char *why, const char *more)
 	state_log("allocations through \"%s\" get no name: %s%s", path, why, more);
 }
 
-/* Store the libcuda at `base` as number `which`: `known` if that is the same one, else a new entry.
- * If another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is
- * no memory for the entry. */
+/* Find the libcuda at `base`, and store it as number `which`. Return `known` if that entry still
+ * describes it, else a new entry. If another thread stores an entry first, return that one. NULL:
+ * there is no usable libcuda at `base`, or no memory for the entry. */
 static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
 				      uintptr_t base)
 {
@@ -83,7 +83,8 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	return known;
 }
 
-/* Library `which`, checked again: the libcuda that is loaded at its address now; NULL: none. */
+/* Check that library `which` is still loaded. If another libcuda is loaded at its address now,
+ * return that one; NULL: there is none. */
 static struct lookup_library *stand(unsigned int which)
 {
 	struct lookup_library *known = library_at(which);
@@ -104,7 +105,8 @@ static unsigned int find_hooked(uintptr_t base)
 	return which;
 }
 
-/* Store the libcuda at `base`, if it is new, and return its index. NONE: two others are loaded. */
+/* Store the libcuda at `base`, if it is new, and return its index. NONE: two others are loaded, or
+ * this one can't be used (take_up()). */
 static unsigned int hook(uintptr_t base)
 {
 	unsigned int which = find_hooked(base);
@@ -333,7 +335,8 @@ static void *find_real(look_up *real, void *handle, const char *symbol, const vo
 	*out_masked = found && is_ours(found);
 	if (*out_masked)
 		found = real(RTLD_NEXT, symbol);
-	/* RTLD_DEFAULT is the caller's scope: an RTLD_LOCAL plug-in sees its own dependencies. */
+	/* RTLD_DEFAULT means the caller's scope. For an RTLD_LOCAL plug-in, this scope includes its
+	 * own dependencies: search those too. */
 	object = !found && handle == RTLD_DEFAULT ? object_of(caller) : NULL;
 	if (object && !is_ours(caller))
 		found = real(object, symbol);

@@ -53,8 +53,8 @@ static inline const struct driver *lookup_hooked(unsigned int which)
 
 /* The driver's own entry points; NULL while no libcuda is loaded. */
 const struct driver *lookup_driver(void);
-/* The same for work that a call of the program finishes beside its own; NULL also in a forked child
- * and while the process exits. */
+/* The same, for pending work of our own that a call of the program does as well. NULL also in a
+ * forked child and while the process exits. */
 const struct driver *lookup_driver_to_end(void);
 
 /* Does a call pass through, because its libcuda is not the driver? Its libcuda is number `which`,

@@ -20,10 +20,11 @@ static inline bool managed_is(cu_deviceptr pointer, size_t size)
 	return live_any_managed() && live_find_managed(pointer, size, &entry);
 }
 
-/* Answers cuPointerGetAttribute(s). False: not such memory, or an attribute that the driver can
- * answer. */
+/* Answers cuPointerGetAttribute(s). False: `pointer` is not in such a buffer, or the driver can
+ * answer for this attribute. */
 bool managed_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);
-/* Answers cuMemGetAddressRange; `base` and `size` may be NULL. False: not such memory. */
+/* Answers cuMemGetAddressRange; `base` and `size` may be NULL. False: `pointer` is not in such a
+ * buffer. */
 bool managed_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
 
 #endif

@@ -20,9 +20,10 @@ static bool is_for_all_calls(cu_result result)
 
 /*
  * Returns the error that cuMemAlloc or cuMemFree would return because of a stream capture or a
- * sticky error. The calls that make mapped memory would not return that error. cuEventQuery of an
- * event that was never recorded has no other reason to fail. A capture that forbids cuEventQuery
- * forbids those calls too (cuThreadExchangeStreamCaptureMode; asserted in contract_unsafe.c).
+ * sticky error, else CU_OK. The calls that make mapped memory would not return that error.
+ * cuEventQuery of an event that was never recorded has no other reason to fail. A capture that
+ * forbids cuEventQuery forbids cuMemAlloc and cuMemFree too (cuThreadExchangeStreamCaptureMode;
+ * asserted in contract_unsafe.c, and for cuMemFree in contract_capture.c).
  */
 static cu_result ask_at_the_door(const struct driver *driver)
 {

@@ -17,14 +17,15 @@ struct own {
 
 /* True: *out_pointer is the program's memory. False: the caller makes ordinary memory. In either
  * case the caller calls own_settle() once the program has memory. errno, the current context and
- * stream captures are left as they were. */
+ * stream captures stay unchanged. */
 bool own_make(const struct claim *claim, cu_deviceptr *out_pointer, struct own *out);
 
-/* Ordinary memory gets no name, because there is no room to round it up to whole blocks. */
+/* Record that ordinary memory gets no name, because there is no room to round it up to whole
+ * blocks. */
 void own_leave(struct own *own);
 
 /* If the memory is ordinary, log why it is not mapped memory, and share it if the rule allows that.
- * False: see share_pointer(). */
+ * False: share_pointer() could not record the size that the program asked for. */
 bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer);
 
 /* Unmap and release mapped memory. GPU work on it must have ended. A failure is only logged: to the

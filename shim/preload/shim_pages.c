@@ -30,8 +30,8 @@ struct page {
 	uint64_t generation;
 	struct order_page *page; /* NULL: the registry has given none */
 	uint64_t held;		 /* held_keep() of its fd, for a registry that lost the page */
-	unsigned int connection; /* number of the one that the latest request used */
-	int64_t ask_ms;		 /* request no earlier; INT64_MAX: never over that connection */
+	unsigned int connection; /* number of the connection that the latest request used */
+	int64_t ask_ms;		 /* no request before this; INT64_MAX: none over that connection */
 	UT_hash_handle hh;
 };
 
@@ -52,8 +52,8 @@ static struct page *find(uint64_t generation)
 	return found;
 }
 
-/* Under the lock. This doesn't mark the page as gone: the registry does when it learns of the
- * end. */
+/* Under the lock. This doesn't mark the page as gone: the registry does when it learns that the
+ * buffer has ended. */
 static void drop_page(struct page *node)
 {
 	order_page_unmap(node->page);
@@ -98,9 +98,9 @@ struct question {
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	uint64_t has;		 /* the id of the page that this process has; 0: none */
-	uint64_t id;		 /* answer: the page's; a new page has another id */
-	unsigned int connection; /* the number of the one used, also if the request failed */
-	int fd;			 /* answer: of a new page; -1: none */
+	uint64_t id;		 /* answer: the page's id; a new page has another id */
+	unsigned int connection; /* number of the connection used, also if the request failed */
+	int fd;			 /* answer: descriptor of a new page; -1: none */
 };
 
 /* Under the lock: take in the answer. True: the buffer has a new page. */
@@ -319,7 +319,8 @@ void pages_add(const char *name, uint64_t generation)
 		free(made);
 	atomic_store_explicit(&pages.count, HASH_COUNT(pages.nodes), memory_order_release);
 	pthread_mutex_unlock(&pages.lock);
-	/* It runs before process_is_ending() is true, as that handler is older. */
+	/* publish_exiting() runs before process_is_ending() becomes true: exit() calls handlers in
+	 * reverse order, and process_claim() registered its handler earlier. */
 	if (state_publishes(PUBLISH_EXIT) && !atomic_flag_test_and_set(&registered))
 		atexit(publish_exiting);
 	/* Half the usual time limit, because the share just before this may have used its whole

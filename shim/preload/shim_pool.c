@@ -49,7 +49,8 @@ bool pools_any(void)
 	return atomic_load_explicit(&pools.count, memory_order_acquire) != 0;
 }
 
-/* Under the lock. NULL: it is not there. find(NULL) returns a free slot. */
+/* Under the lock. NULL: the pool is not known. find(NULL) returns a free slot; NULL: there is
+ * none. */
 static struct pool *find(cu_mem_pool handle)
 {
 	for (int i = 0; i < POOLS_MAX; i++)
@@ -58,7 +59,7 @@ static struct pool *find(cu_mem_pool handle)
 	return NULL;
 }
 
-/* Do nothing if the pool is known, or if there are too many. */
+/* Add the pool, unless it is known already or no slot is free. */
 static void enter(cu_mem_pool handle)
 {
 	struct pool *made;

@@ -3,7 +3,7 @@
 #define GPUSHARE_SHIM_POOL_H
 /*
  * Statistics of memory pools. The shim answers some allocations from a pool with other memory, and
- * the statistics include it as if it were the pool's: the driver's number plus ours.
+ * adds that memory to the pool's statistics: they are the driver's number plus ours.
  */
 #include <stdbool.h>
 
@@ -12,8 +12,8 @@
 /* Is there a pool with such allocations? One atomic load. */
 bool pools_any(void);
 
-/* Call this after the program got other memory for an allocation from that pool. That memory is in
- * the live table already. NULL is ignored. errno stays. */
+/* Call this after the program got other memory in place of memory from that pool. The other memory
+ * must be in the live table already. NULL is ignored. errno stays unchanged. */
 void pools_grow(cu_mem_pool pool);
 
 /* The replaced calls. Each calls `real` and returns its result. */

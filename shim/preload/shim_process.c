@@ -18,7 +18,7 @@ void process_claim(void)
 	static atomic_flag registered = ATOMIC_FLAG_INIT;
 	int whose;
 
-	/* The later a handler is registered, the earlier it runs: before all older ones. */
+	/* exit() calls handlers in reverse order, so this one runs before all older ones. */
 	if (fork_check_claim(&whose) && !atomic_flag_test_and_set(&registered))
 		atexit(on_exit_begun);
 }

@@ -7,10 +7,11 @@
 /* The shim works for this process from now on. In a forked child, calls pass through until exec. */
 void process_claim(void);
 
-/* Is this the process that called process_claim()? Also true while none has. A load or two. */
+/* Is this the process that called process_claim()? Also true while no process has. A load or
+ * two. */
 bool process_is_mine(void);
 
-/* exit() is running: the registry notices the end by itself, and no call of ours may wait. */
+/* Is exit() running? Then the registry notices the end by itself, and no call of ours may wait. */
 bool process_is_ending(void);
 
 #endif

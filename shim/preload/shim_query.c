@@ -13,7 +13,8 @@
 #define NOBODYS ((cu_deviceptr)8)
 
 /* Returns the pointer to ask the driver about. If `pointer` is in memory of a deferred free, the
- * driver still knows it, but the program has freed it. Then return a pointer that no memory has. */
+ * driver still knows it, but the program has freed it. Then return an address that is never in
+ * memory. */
 cu_deviceptr buffers_told(cu_deviceptr pointer)
 {
 	const struct driver *driver = deferred_any(&linger_list) ? lookup_driver() : NULL;
@@ -67,8 +68,8 @@ static bool has_context(void)
 	return driver && driver->cuCtxGetCurrent(&context) == CU_OK && context;
 }
 
-/* cuIpcGetMemHandle refuses memory that was opened from a handle, so return the owner's
- * handle. */
+/* cuIpcGetMemHandle refuses memory that was opened from a handle. So for attached IPC memory return
+ * the owner's handle. */
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
 {
 	struct live entry;

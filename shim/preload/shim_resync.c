@@ -77,8 +77,8 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* Try again later if the registry didn't answer, or if an earlier unanswered share still holds the
- * name: the resync that is still running will end that. */
+/* Try again later if the registry didn't answer, or if an earlier unanswered share of the buffer
+ * still holds the name: the resync in progress will remove that name. */
 static bool is_for_later(const struct resync_ref *wanted, int status)
 {
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||
@@ -96,7 +96,7 @@ __attribute__((noinline)) static bool is_still_there(const struct resync_ref *wa
 }
 
 /* The exported memory is the entry's only if the entry still exists after the export: once the
- * memory is freed, the driver may reuse its handle or address. False: share no more now. */
+ * memory is freed, the driver may reuse its handle or address. False: stop sharing for now. */
 static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
 {
 	const struct driver *driver = lookup_driver();

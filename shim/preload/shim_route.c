@@ -40,8 +40,8 @@ static bool is_free(const struct route *route, unsigned long generation)
 	       !atomic_load_explicit(&route->real, memory_order_relaxed);
 }
 
-/* A miss fills the first empty or stale slot. If there is none, it evicts the first slot of the
- * caller, the only one that route_get() reads. */
+/* A miss fills the first empty or stale slot. If there is none, it overwrites the caller's first
+ * slot, the only one that route_get() reads. */
 void *route_find(struct route *slots, unsigned int count, const void *caller, const char *symbol,
 		 route_search *find)
 {

@@ -12,13 +12,13 @@
 
 struct route {
 	atomic_uint sequence;	 /* odd: being written */
-	atomic_ulong generation; /* in which it is valid: shim_unload.h */
+	atomic_ulong generation; /* the generation in which it is valid: shim_unload.h */
 	_Atomic(const void *) caller;
 	_Atomic(void *) real;
 };
 
-/* A cache of entries by caller is an array. If there are too many callers, they evict one
- * another. */
+/* A cache with an entry for each caller is an array of this size. If there are too many callers,
+ * they evict one another. */
 #define ROUTE_SLOTS 32 /* a power of two */
 
 /* NULL: there is no valid entry for `caller`, or another thread is writing; search then. */
@@ -50,7 +50,7 @@ void *route_find(struct route *slots, unsigned int count, const void *caller, co
 
 /* Every call of the program uses this, so a hit calls no function. It takes no lock and allocates
  * no memory: safe at any time in any thread. On a miss it calls `find`, which may return NULL.
- * errno stays. */
+ * errno stays unchanged. */
 static inline void *route_get(struct route *slots, unsigned int count, const void *caller,
 			      const char *symbol, route_search *find)
 {

@@ -18,8 +18,9 @@ struct runtime_extent { /* cudaExtent */
 	size_t width, height, depth;
 };
 
-/* Does `found` belong to another interposer, preloaded behind us or linked? If an object comes
- * before the C library, it was loaded with the program and is in every object's scope. */
+/* Does `found` belong to another interposer, preloaded behind us or linked by the program? If an
+ * object comes before the C library, it was loaded with the program and is in every object's
+ * scope. */
 static bool is_interposer(const void *found)
 {
 	return found && !elf_is_in(found, RUNTIME_LIBRARY, NULL) &&

@@ -8,14 +8,15 @@
 
 /*
  * Share cuMemAlloc memory of the program under `claim->match.name`. If the memory can't be shared,
- * that is logged, and the program keeps it. False: there was no memory to record its size, so
- * queries return the size of the allocation. errno stays.
+ * that is logged, and the program keeps it. False: there was no memory to record the size that the
+ * program asked for, so queries return the rounded size. errno stays unchanged.
  */
 bool share_pointer(const struct claim *claim, cu_deviceptr pointer);
 
-/* Share mapped memory that replaces the program's allocation, or cuMemCreate memory of the program:
- * a mapping without a pointer. True: it is in the live table, and it is shared or, if the registry
- * has not answered, may be shared. False: neither; this is logged. Call it in a scope. */
+/* Share mapped memory that replaces the program's allocation, or cuMemCreate memory of the program;
+ * `mapping` has no pointer then. True: the memory is in the live table, and it is shared or, if the
+ * registry has not answered, may be shared. False: neither; this is logged. Call it in a scope
+ * (shim_scope.h). */
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
@@ -26,10 +27,11 @@ bool share_adopted(const struct claim *claim, cu_deviceptr *out_memory);
 
 /* Call this before memory is freed, or before an IPC handle for it is made. `key` is the memory's
  * pointer, or the handle of an object (shim_live.h). If the registry did not answer the memory's
- * share, this makes another request. After that the entry has a generation, or no name. */
+ * share, this sends another request, before which a resync runs (link_settle()). After that the
+ * entry has a generation, or no name. */
 void share_settle(uint64_t key, bool object);
 
-/* The driver refused to free memory that is withdrawn already: share it and record it again. */
+/* The driver refused to free memory whose name is withdrawn already: share and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
 
 /* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */

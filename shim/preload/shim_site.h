@@ -11,7 +11,7 @@ struct site {
 	bool guarded;		/* site_guard() was called in that hook */
 	int cancelling;		/* if guarded: the program's cancellation state */
 	enum rules_api runtime; /* runtime call that makes this one; RULES_API_NONE: none */
-	const void *caller;	/* of the runtime's call */
+	const void *caller;	/* of the runtime call */
 };
 
 /* Initial-exec TLS is never allocated lazily, so it works in every thread at any time. */

@@ -32,7 +32,7 @@ struct state {
 	char rank[32];
 	char log[256];
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
-	int pid;	   /* a forked child, which has another one, logs nothing at its exit */
+	int pid;	   /* a forked child, whose pid differs, logs nothing at its exit */
 	uint64_t deferred; /* $GPUSHARE_DEFERRED_FREE, in bytes */
 	unsigned int timeout_ms;
 	unsigned int publishes; /* bits of enum publish_when */
@@ -114,7 +114,7 @@ static void note_idle(const struct state *state)
 }
 
 /* No pthread_once, no lock: the first thread that stores its state wins, and prints the errors. If
- * there is no memory for one, there are no rules. */
+ * there is no memory for a state, there are no rules. */
 static struct state *state_get(void)
 {
 	static struct state none;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream-ordered allocations. CUDA makes no IPC handle of them, so a named one is mapped memory
- * instead. It is usable at once, which is no later than the program expects. Such memory is freed,
- * and an attached buffer is detached, in stream order.
+ * Stream-ordered allocations. CUDA makes no IPC handle for them, so a named one is mapped memory
+ * instead. Mapped memory is usable at once, which is no later than the program expects. It is
+ * freed, and an attached buffer is detached, in stream order.
  * After an allocation, the program may grant other GPUs access to its pool, which then includes
  * that allocation. So all GPUs that can reach this one have access to the mapped memory.
  */
@@ -34,8 +34,8 @@ static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bo
 	return result;
 }
 
-/* Does the stream belong to another context? Memory allocated in that stream may be another
- * device's, but cuMemAlloc gives memory of the current context only. */
+/* Does the stream belong to another context, or is its context unknown? Memory allocated in that
+ * stream may be another device's, but the shim gives memory of the current device only. */
 static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL, current = NULL;
@@ -44,7 +44,7 @@ static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 	       driver->cuCtxGetCurrent(&current) != CU_OK || its != current;
 }
 
-/* NULL: the driver doesn't tell. */
+/* NULL: the driver can't say. */
 static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_stream *call)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -167,8 +167,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, const void *cal
 	return result;
 }
 
-/* Called if defer() has failed for any reason: waits for the stream. If `stream` is not
- * valid, the wait returns the error. */
+/* Called if defer() has failed for any reason: waits for the stream and then ends `entry`. If
+ * `stream` is not valid, the wait returns the error. */
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -256,8 +256,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	known = live_maybe(pointer);
 	if (known)
 		asked = ask_capturing(driver, meant, &captures);
-	/* A capturing stream takes no such free. The driver refuses it for memory that it can free;
-	 * for mapped memory, which it can't free, refuse it here. If the capture state is unknown,
+	/* The driver refuses to free its own memory in a stream that is being captured. Our mapped
+	 * memory, which the driver can't free, is refused here. If the capture state is unknown,
 	 * the driver decides about its own memory (LIVE_OWN). */
 	if (asked != CU_OK || captures) {
 		known = live_find(pointer, pointer, &entry);

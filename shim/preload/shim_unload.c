@@ -14,7 +14,7 @@
 atomic_ulong unload_state;
 
 static atomic_ulong closes;		    /* calls of dlclose that have begun */
-static atomic_ullong settled;		    /* elf_loads().unloaded, handled by dlclose so far */
+static atomic_ullong settled;		    /* unloads in elf_loads() that dlclose has handled */
 static _Atomic(uintptr_t) objects[OBJECTS]; /* load addresses of dependencies; 0: free */
 static atomic_bool crowded;		    /* there are more than OBJECTS dependencies */
 

@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_UNLOAD_H
 /*
  * Tells whether cached addresses are still valid after a library was unloaded. Each address is
- * cached under a generation. If the exported dlclose unloads an object that a cached address
- * depends on, it begins a new generation. After any other dlclose the cache stays valid. Nothing is
+ * cached under a generation. If the exported dlclose unloads an object that a cached address may
+ * depend on, it begins a new generation. After any other dlclose the cache stays valid. Nothing is
  * kept loaded.
  */
 #include <stdatomic.h>
