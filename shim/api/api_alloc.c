@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-#define ADOPT_NONE 1 /* not a status of gpushare.h */
+#define ADOPT_NONE 1 /* see adopt(); not a status of gpushare.h */
 #define X(name, value, text) | value
 #define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
 #define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY | GPUSHARE_FLAG_STAGED)
@@ -132,9 +132,9 @@ static int alloc_new(struct gpushare_buffer *buffer)
 	return GPUSHARE_OK;
 }
 
-/* Become the owner of the kept buffer of that name, and map it at the address that the last owner
- * had, if it is free: pointers into the buffer stay valid. ADOPT_NONE: there is none, or it is of
- * another kind. */
+/* Become the owner of the kept buffer of that name. Map it at its last owner's address if that is
+ * free: then pointers into the buffer stay valid. ADOPT_NONE: there is none, or it has another
+ * size, backing or GPU. */
 static int adopt(struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};

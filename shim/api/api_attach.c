@@ -11,8 +11,8 @@
 
 struct attaching_one {
 	struct gpushare_buffer *buffer; /* NULL: not attached so far */
-	/* The name's count of changes, read before the request was sent, if there is a page. The
-	 * registry's answer holds until the count grows. */
+	/* The name's count of changes, read before the request was sent, if the page of counts
+	 * exists. The registry's answer holds until the count grows. */
 	bool is_watched;
 	uint64_t change;
 };
@@ -25,10 +25,10 @@ struct attaching {
 	struct attaching_one *each;
 	int64_t deadline_ms;	     /* of way->wait_ms */
 	struct attach_answer answer; /* for the current name */
-	bool failed;		     /* one was not attached */
+	bool failed;		     /* a name was not attached */
 };
 
-/* `fetch`: fetch the page of counts if there is none. */
+/* Read the name's count of changes. `fetch`: fetch the page of counts if there is none. */
 static void attach_watch(struct gpushare_session *session, const char *name, bool fetch,
 			 struct attaching_one *one)
 {
@@ -100,9 +100,9 @@ static int attach_check(const record *from)
 	return GPUSHARE_OK;
 }
 
-/* The same buffer if this session has it, counted once more; else NULL. The caller holds the lock.
- * E_ADDRESS_TAKEN: `options` require the owner's address, and the buffer is at another; it is not
- * counted. */
+/* The record's buffer if this session has it, counted once more; else NULL. The caller holds the
+ * lock. E_ADDRESS_TAKEN: `options` require the owner's address, and the buffer is at another; then
+ * it is not counted. */
 static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from,
 					   const struct gpushare_attach_options *options,
 					   int *out_status)
@@ -181,14 +181,14 @@ static int attach_open(struct gpushare_buffer *buffer, const struct attach_answe
 	if (answer->reply.own && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST &&
 	    !used_take(answer->reply.buffer.address - answer->reply.buffer.base_offset,
 		       answer->reply.buffer.generation, NULL))
-		return mapping_own(buffer, answer->reply.buffer.address); /* the preload made it */
+		return mapping_own(buffer, answer->reply.buffer.address); /* made by the preload */
 	/* With a descriptor, even the owner maps the buffer again, as other processes do. */
 	if (answer->reply.own && !backing_is_fd(answer->reply.buffer.backing))
 		return mapping_own(buffer, answer->reply.buffer.address);
 	return mapping_open(buffer, answer, options);
 }
 
-/* An attach_make. */
+/* The attach_make of memory. */
 static int make(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		const void *asked)
 {
@@ -279,9 +279,9 @@ static int attach_ask(struct attaching *all, const char *name)
 				   &all->answer.got);
 }
 
-/* Wait for a name that was not found. Between the wait's end and the attach, the name may be
- * withdrawn and the registry may be replaced: then wait again. Wait again also if too many requests
- * wait at the registry. */
+/* Wait for a name that was not found. After the wait, the name may be withdrawn or the registry
+ * replaced before this thread attaches: then wait again. Wait again also if too many requests wait
+ * at the registry. */
 static int attach_await(struct attaching *all, const char *name)
 {
 	const struct gpushare_session *session = all->session;
@@ -309,7 +309,7 @@ static int attach_await(struct attaching *all, const char *name)
 	return status;
 }
 
-/* False: the session has the buffer. */
+/* False: the session has the buffer, so no request is needed. */
 static bool attach_begin(void *user, size_t index, request *out_request)
 {
 	const struct attaching *all = user;
@@ -370,8 +370,8 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 	all.way = way;
 	all.each = more ? more : &one;
 	all.failed = false;
-	all.deadline_ms = way->wait_ms ? monotonic_ms() + 1 + way->wait_ms /* which rounds down */
-				       : 0;
+	/* + 1, because monotonic_ms() rounds down */
+	all.deadline_ms = way->wait_ms ? monotonic_ms() + 1 + way->wait_ms : 0;
 	status = session_ask_many(session, &many, count);
 	if (status) {
 		API_KEEP_SENTENCE;
@@ -445,7 +445,7 @@ int session_end_attached(struct gpushare_buffer *buffer)
 
 	if (what == RELEASE_WARM)
 		return GPUSHARE_OK;
-	/* Unmap first: once the registry knows, the owner may free. */
+	/* Unmap first: once the registry knows of the detach, the owner may free the memory. */
 	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (what == RELEASE_LAST)

@@ -84,8 +84,8 @@ void session_deferred_finish(struct gpushare_session *session)
 	}
 }
 
-/* If no registry answers, a later one counts the buffer as freed, because this session no longer
- * lists it, and knows who has it attached. */
+/* If no registry answers, the next one counts the buffer as freed, because this session no longer
+ * lists it. That registry knows which processes have it attached. */
 bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};

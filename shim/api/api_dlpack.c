@@ -17,8 +17,9 @@ struct tensor {
 		struct dlpack_versioned versioned;
 	} managed; /* first member: its address is the tensor's */
 	struct gpushare_buffer *buffer;
-	unsigned int process; /* its maker: in a forked child the session may have been freed */
-	int64_t dims[];	      /* the shape, then the strides */
+	/* fork_check_number() of the maker; in a forked child, `buffer` may have been freed */
+	unsigned int process;
+	int64_t dims[]; /* the shape, then the strides */
 };
 
 static const struct gpushare_dlpack_options BYTES = {0};
@@ -120,7 +121,7 @@ static void tensor_end(struct tensor *tensor)
 	bool stays, close;
 
 	if (tensor->process != fork_check_number()) {
-		free(tensor); /* all else is the parent's */
+		free(tensor); /* the buffer and the session are the parent's */
 		return;
 	}
 	free(tensor);

@@ -26,7 +26,7 @@
 #define LEGACY 1
 
 struct gpushare_event {
-	struct gpushare_buffer named; /* all that there is: a buffer is cast to its event */
+	struct gpushare_buffer named; /* the only member: a buffer is cast to its event */
 };
 
 static cu_event event_of(const struct gpushare_buffer *buffer)
@@ -183,8 +183,8 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	return GPUSHARE_OK;
 }
 
-/* The device that the options choose; else the owner's GPU if it is visible, else any visible
- * one. */
+/* The device that the options choose; else the owner's GPU if it is visible, else the current
+ * context's device or device 0. */
 static int open_device(const struct driver *driver, const record *from,
 		       const struct gpushare_event_options *options, int *out_device)
 {
@@ -243,7 +243,7 @@ static int open_own(struct gpushare_buffer *buffer, const record *from)
 	return GPUSHARE_OK;
 }
 
-/* An attach_make. */
+/* The attach_make of events. */
 static int open_make(struct gpushare_buffer *buffer, const struct attach_answer *asked,
 		     const void *options)
 {
@@ -257,7 +257,7 @@ static int open_make(struct gpushare_buffer *buffer, const struct attach_answer 
 				"event's data: restart it with this version",
 				from->name);
 	buffer->kind = BUFFER_ATTACHED;
-	if (answer->own) /* never ask the registry whether this process is gone */
+	if (answer->own) /* the owner is this process, so never ask whether it is gone */
 		buffer->ask_ms = INT64_MAX;
 	status = open_device(buffer->session->driver, from, options, &buffer->device);
 	if (status)
@@ -321,8 +321,8 @@ API_PUBLIC int gpushare_event_info(const struct gpushare_event *event,
 	return GPUSHARE_OK;
 }
 
-/* Whether the stream is of that context. For recording, a default stream always is. For waiting, a
- * default stream belongs to the current context, if there is one. */
+/* Whether the stream belongs to that context. For recording, a default stream always does. For
+ * waiting, a default stream belongs to the current context, if there is one. */
 static bool is_of(const struct driver *driver, cu_context context, cu_stream stream, bool waits)
 {
 	cu_context its = NULL;
@@ -332,8 +332,8 @@ static bool is_of(const struct driver *driver, cu_context context, cu_stream str
 	return driver->cuStreamGetCtx(stream, &its) != CU_OK || !its || its == context;
 }
 
-/* Ask in the event's context: the per-thread default stream differs between contexts, and without a
- * context CUDA doesn't answer. */
+/* Ask CUDA in the event's context: the per-thread default stream differs between contexts, and
+ * without a context CUDA doesn't answer. */
 static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, bool *out_captured)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -413,9 +413,9 @@ API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 			     event->named.info.name);
 }
 
-/* Whether to ask the registry if the owner still has the event. If the name's count of changes is
- * that of the registry's last answer, there is no need. Without a count, e.g. after a restart, ask
- * now and then. *out_known: the count could be read. */
+/* Whether to ask the registry if the owner still has the event. That is not needed while the name's
+ * count of changes is what it was at the registry's last answer. If the count can't be read, e.g.
+ * after a restart, ask when `ask_ms` is reached. *out_known: the count could be read. */
 static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
 {
 	struct gpushare_session *session = buffer->session;

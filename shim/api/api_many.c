@@ -6,7 +6,7 @@
 #include "base/monotonic.h"
 
 struct ahead {
-	bool wanted; /* make() said so */
+	bool wanted; /* make() returned true */
 	bool sent;   /* its answer is to come through the pipeline */
 	unsigned int readings;
 	int64_t waited_ms; /* api_waited_ms before it was sent */
@@ -18,8 +18,8 @@ struct asking {
 	size_t count, made;		  /* make() was called for requests 0 to made - 1 */
 	struct client_pipeline *pipeline; /* NULL: none so far, or the last one broke */
 	unsigned int opened;
-	bool send_failed; /* of the last request to `pipeline`; answers may still come */
-	struct ahead ahead[CLIENT_AHEAD]; /* of the latest made, each at index % CLIENT_AHEAD */
+	bool send_failed; /* the last send to `pipeline` failed; answers may still come */
+	struct ahead ahead[CLIENT_AHEAD]; /* the latest ones, at index % CLIENT_AHEAD */
 	request ask;
 };
 
@@ -42,7 +42,8 @@ static void open_pipeline(struct asking *asking)
 	session_give_client(session);
 }
 
-/* The registry may have carried out requests whose answers are lost now. */
+/* The registry may have carried out requests whose answers are lost now, so a resync must report
+ * everything. */
 static void drop_pipeline(struct asking *asking, size_t done)
 {
 	asking->pipeline = client_pipeline_close(asking->pipeline);
@@ -54,7 +55,7 @@ static void drop_pipeline(struct asking *asking, size_t done)
 	}
 }
 
-/* A request that can't be sent now is sent alone later, in its order. */
+/* If the request can't be sent ahead, it is sent alone later, in its order. */
 static void send_one(struct asking *asking, struct ahead *ahead)
 {
 	int status;
@@ -67,9 +68,10 @@ static void send_one(struct asking *asking, struct ahead *ahead)
 	asking->send_failed = status && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* Fill the window when half of it is empty, not after each answer: each message may wake the
- * registry. If no pipeline can be opened, this window's requests are sent alone. That may connect
- * and resync, so the next call tries again to open one. */
+/* Fill the window of CLIENT_AHEAD requests when half of it is empty, not after each answer: each
+ * message may wake the registry. If no pipeline can be opened, this window's requests are sent
+ * alone. A request that is sent alone may connect and resync, so the next call tries again to open
+ * a pipeline. */
 static void send_ahead(struct asking *asking, size_t done)
 {
 	const struct session_many *many = asking->many;
@@ -106,7 +108,8 @@ static bool receive(struct asking *asking, const struct ahead *ahead, struct ses
 	session_waited(began_ms);
 	if (status)
 		return false;
-	/* An answer that was there already may be as old as its request. */
+	/* Waits before the answer no longer count against the time limit. But an answer that was
+	 * there already may be as old as its request. */
 	api_excuse(asking->pipeline->waited ? api_waited_ms : ahead->waited_ms);
 	answer->status = got->status;
 	if (!got->status)
@@ -145,7 +148,7 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
 		return GPUSHARE_OK;
 	taken = asking->many->take(asking->many->user, index, &answer);
-	if (answer.status && !taken) /* it waited: later answers are out of date */
+	if (answer.status && !taken) /* take() waited: later answers are out of date */
 		drop_pipeline(asking, index + 1);
 	return taken;
 }

@@ -29,7 +29,8 @@ struct map_view {
 	struct map_view *prev, *next;
 	unsigned int users;
 	struct map_memory memory;
-	/* Which buffer it is: another registry may use the same generation */
+	/* The buffer, by its name, generation and registry: two registries may use the same
+	 * generation. */
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	bool read_only;
@@ -101,7 +102,7 @@ static struct map_view *seen(const struct gpushare_buffer *buffer)
 }
 
 /* The driver can't export imported memory again (measured, driver 580: CUDA_ERROR_INVALID_VALUE),
- * so its held descriptor is used. */
+ * so use the descriptor held for it (client_held.h). */
 static int descriptor_held(const struct gpushare_buffer *buffer, int *out_fd)
 {
 	*out_fd = held_open(buffer->mapping.held);
@@ -130,8 +131,8 @@ static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 	return GPUSHARE_OK;
 }
 
-/* A forked child doesn't need the mapping, and would hold the GPU's memory by it. If madvise fails,
- * the child does hold it. */
+/* A forked child doesn't need the mapping, and would keep the GPU's memory allocated by it. If
+ * madvise fails, the child does keep it. */
 static int settle(const struct map_source *source, const struct map_memory *memory)
 {
 	madvise(memory->address, memory->size, MADV_DONTFORK);
@@ -223,7 +224,7 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 			buffer->info.name, strerror(errno));
 }
 
-/* If used_take() fails, a preloaded library mapped the memory for the program, which frees it. */
+/* If used_take() fails, the preload made the memory for the program, which frees it. */
 static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out_memory)
 {
 	struct used_object used;

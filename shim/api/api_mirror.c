@@ -38,8 +38,8 @@ static void spares_free(const struct driver *driver, struct gpushare_mirror *spa
 	}
 }
 
-/* Take the smallest spare that is large enough. If there is none, free all spares and return NULL.
- * So when the session pins more memory, all that it has pinned is in use. */
+/* Take the smallest spare that is large enough. If there is none, free all spares and return NULL,
+ * so that the session pins more memory only if all that it has pinned is in use. */
 static struct gpushare_mirror *spare_take(struct gpushare_session *session, size_t length)
 {
 	struct gpushare_mirror *best = NULL, *useless = NULL, *each;

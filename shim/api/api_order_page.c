@@ -64,16 +64,18 @@ static int take_turn(struct ordering *ordering)
 	return took ? GPUSHARE_OK : fail_busy(ordering, session->timeout_ms, "the registry");
 }
 
-/* A request in between called session_order_again(), too, but that skipped this ordering. */
+/* While this thread had the turn, its requests called session_order_again(), but that skipped this
+ * ordering. */
 static void give_turn(struct ordering *ordering)
 {
 	pthread_mutex_unlock(&ordering->telling);
 	session_order_again(ordering->session);
 }
 
-/* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
- * place of E_NOT_FOUND, with the registry's error sentence. But another thread may be about to
- * share the buffer with a new registry. */
+/* If the registry doesn't know a buffer of this session, the buffer has ended. Then return
+ * E_OWNER_GONE instead of E_NOT_FOUND, with the registry's error sentence. But after a restart
+ * (`early`), another thread may still be about to share the buffer with the new registry:
+ * E_TIMED_OUT. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {
@@ -173,7 +175,8 @@ static void describe_leave(const struct ordering *ordering, request *out_tell)
 	order->leave = true;
 }
 
-/* Tell the registry about ended roles that it doesn't know. The caller has the turn. */
+/* Tell the registry about the ended roles that it doesn't know (`leaving`). The caller has the
+ * turn. */
 static int tell_leave(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
@@ -237,8 +240,8 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
 }
 
-/* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
- * already. */
+/* Add roles to an open ordering. Always asks the registry, also for the roles that the ordering
+ * already has. */
 static int ask_again(struct ordering *ordering, uint32_t roles)
 {
 	int status = take_turn(ordering);
@@ -250,7 +253,7 @@ static int ask_again(struct ordering *ordering, uint32_t roles)
 	return status;
 }
 
-/* If another thread has opened the ordering meanwhile, that one stays. */
+/* Open the buffer's ordering. If another thread has opened one meanwhile, use that one. */
 static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		    struct ordering **out_ordering)
 {
@@ -312,8 +315,8 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 }
 
 /* Under the session's lock. Set the slot's `final` to 1 + the last release that was enqueued in a
- * stream; after that release another consumer may have the slot. ORDER_UNSETTLED: the last one is
- * unknown, because another thread may be enqueueing one (`busy`), or a graph releases.
+ * stream; after that release another consumer may have the slot. ORDER_UNSETTLED: the last release
+ * is unknown, because another thread may be enqueueing one (`busy`), or because a graph releases.
  * stream_release() sets `captured` before it checks the slot, so no capture is missed. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
@@ -326,7 +329,7 @@ static void leave_slot(struct ordering *ordering, bool busy)
 			     busy || atomic_load(&ordering->captured) ? ORDER_UNSETTLED : last + 1);
 }
 
-/* End roles in this process; `leaving` has them until the registry is told. */
+/* End roles in this process, and add them to `leaving` until the registry is told. */
 static void end_roles(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
@@ -364,9 +367,10 @@ struct ordering *ordering_drop(struct gpushare_buffer *buffer)
 	return ordering;
 }
 
-/* Whether the registry must be told before the buffer ends. If a detach or withdrawal follows at
- * once, that ends a publisher's role. But if streams take their numbers late, they must find the
- * role ended before that, as another process may publish afterwards. */
+/* Whether the registry must be told about roles before it is told about the buffer's end. A
+ * publisher's role ends with a detach or withdrawal that follows at once. But if streams take their
+ * numbers late, the role must end before: another process may publish after the detach, and these
+ * streams must not publish any more. */
 static bool is_to_be_told(const struct ordering *ordering, bool memory_stays)
 {
 	uint32_t roles = atomic_load(&ordering->roles);
@@ -375,8 +379,8 @@ static bool is_to_be_told(const struct ordering *ordering, bool memory_stays)
 	       ((roles & ORDER_PUBLISHES) && (memory_stays || atomic_load(&ordering->page->late)));
 }
 
-/* Tell the registry, but first wait for another thread that tells it about this ordering. If that
- * thread waits too long for the registry, don't wait for it. */
+/* Tell the registry that all roles end. If another thread is telling it about this ordering, first
+ * wait for that thread, but no longer than the time limit. */
 static void tell_end(struct ordering *ordering)
 {
 	bool waited = take_turn(ordering) == GPUSHARE_OK;
@@ -426,9 +430,9 @@ void ordering_forget(struct gpushare_buffer *buffer)
 		ordering_free(ordering);
 }
 
-/* Under the session's lock. Whether this thread should tell the registry, because no other thread
- * does. Either the registry of this connection doesn't know the ordering, or it doesn't know an
- * ended role and currently answers. */
+/* Under the session's lock. Whether this thread should tell the registry about the ordering. It
+ * should if the registry of this connection doesn't know the ordering, or if the registry answers
+ * and doesn't know an ended role. False, too, if another thread is telling it. */
 static bool is_unsynced(const struct gpushare_session *session, struct ordering *ordering)
 {
 	bool due = ordering->connection != session->seen.connections ||
@@ -460,7 +464,7 @@ static struct ordering *take_unsynced(struct gpushare_session *session)
 /* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
  * If the registry doesn't know the buffer, no process publishes it any more. Returns the next
  * ordering to tell about. NULL: there is none, no registry answered, or the buffer is still to be
- * shared with a new one. */
+ * shared with a new registry. */
 static struct ordering *tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;

@@ -229,7 +229,8 @@ static bool has_words(const struct ordering *ordering)
 	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
 }
 
-/* A graph that captures this may be launched at any time, so `captured` keeps the ordering. */
+/* Whether the stream is being captured. A graph may be launched at any time, so `captured` keeps
+ * the ordering from being freed. */
 static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
 {
 	cu_capture_status status = CU_CAPTURE_NONE;
@@ -419,8 +420,8 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 	return status;
 }
 
-/* Only the publishing process takes the page's turn, and holds it only while the driver enqueues.
- * E_NOT_READY: number *out_before must be published first. */
+/* Only the publishing process takes the page's turn (see client_order.h), and holds it only while
+ * the driver enqueues. E_NOT_READY: number *out_before must be published first. */
 static int publish_in_turn(struct ordering *ordering, cu_stream stream, bool captured,
 			   uint64_t *out_before, uint64_t *out_sequence)
 {
@@ -509,7 +510,8 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
 }
 
-/* Check that the slot is still this session's: once left, another process may have it. */
+/* Check that the slot is still this session's: after this session left it, another process may have
+ * it. */
 static int release_check(const struct ordering *ordering, uint32_t slot)
 {
 	return atomic_load(&ordering->slot) == slot
@@ -560,7 +562,7 @@ static void release_give(struct ordering *ordering, uint32_t slot)
 	struct order_tail *tail = &ordering->releasing;
 	struct gpushare_session *session = ordering->session;
 
-	/* If the slot is not left, the thread that leaves it later reads `last`. */
+	/* If the slot is left later, the thread that leaves it reads `last`. */
 	if (atomic_load(&ordering->slot) != slot) {
 		pthread_mutex_lock(&session->lock);
 		note_left(ordering, slot, atomic_exchange(&tail->last, 0));
@@ -712,7 +714,7 @@ static bool is_quiet(const struct ordering *ordering)
 	uint64_t published = atomic_load(&ordering->page->published);
 	uint32_t at = 0;
 
-	return ((published & ORDER_GONE_BIT) || /* which ends all waits for it */
+	return ((published & ORDER_GONE_BIT) || /* this bit ends all waits for `published` */
 		order_reaches(published, atomic_load(&ordering->waited))) &&
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
@@ -725,8 +727,8 @@ static bool is_held_up(const struct ordering *ordering)
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Under the lock: take an ordering to free, of `session` (NULL: any) or of a closed session. NULL:
- * fewer than `many` can be freed, or an ordering in the list is held up. */
+/* Under views.lock: take an ordering to free, of `session` (NULL: any) or of a closed session.
+ * NULL: fewer than `many` can be freed, or an ordering in the list is held up. */
 static struct ordering *take_quiet(const struct gpushare_session *session, unsigned int many)
 {
 	struct ordering *each, *quiet = NULL;
@@ -764,8 +766,8 @@ static void view_close(struct ordering *ordering)
 	ordering_free(ordering);
 }
 
-/* Free orderings if at least `many` can be. Freeing one waits for the GPU, and streams may get more
- * work meanwhile. So each round looks at all of them again. */
+/* Free orderings if at least `many` can be freed. Freeing one waits for the GPU, and streams may
+ * get more work meanwhile. So each round looks at all orderings again. */
 static void sweep(const struct gpushare_session *session, unsigned int many)
 {
 	struct ordering *taken;
@@ -794,7 +796,7 @@ void stream_end(struct ordering *ordering)
 	sweep(NULL, RETIRED_MANY);
 }
 
-/* An ordering that is freed later needs its context then, to unregister the page. So that context
+/* An ordering that is freed later still needs its context, to unregister the page. So that context
  * stays retained until the process ends. An ordering that a graph has captured is never freed, and
  * its context is not retained for it. */
 void stream_sweep(struct gpushare_session *session)

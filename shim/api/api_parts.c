@@ -9,7 +9,8 @@
 struct parts {
 	struct gpushare_buffer *whole;
 	const struct gpushare_part *parts;
-	/* With a generation, which is not 0, once granted: then on the session's list. */
+	/* The new buffers. Until the registry grants one, its generation is 0; from then on it is
+	 * on the session's list. */
 	struct gpushare_buffer **made;
 	gpushare_ShareReply answer;
 };
@@ -42,7 +43,7 @@ static int take(void *user, size_t index, const struct session_answer *answer)
 	fds_close(&answer->fd, answer->fd >= 0);
 	if (answer->status)
 		return answer->status;
-	if (!all->answer.generation) /* end_made() takes 0 for a part that was not made */
+	if (!all->answer.generation) /* end_made() takes 0 for a part that was not granted */
 		return api_fail(GPUSHARE_E_PROTOCOL, "the registry gave '%s' no generation",
 				part->info.name);
 	part->info.generation = all->answer.generation;
@@ -69,7 +70,7 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 	return tags_write(part->name, part->tags, part->tag_count, tags, &count);
 }
 
-/* Fill in what the registry takes from the whole: a resync shares the part again from this. */
+/* Copy from the whole what the registry copies too: a resync needs it to share the part again. */
 static struct gpushare_buffer *new_part(const struct parts *all, const struct gpushare_part *part)
 {
 	struct gpushare_buffer *whole = all->whole;

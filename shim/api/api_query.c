@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the registry knows: buffers, one by one and in lists, a page of records at a time; their
- * tags; the processes that have a buffer attached; its own numbers. */
+/* What the registry knows: single buffers; lists of buffers, a page of records at a time; tags; the
+ * processes that have a buffer attached; the registry's own numbers. */
 #include "api_session.h"
 
 #include <string.h>
@@ -239,8 +239,8 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 	return status;
 }
 
-/* Fetch the next page; `list` then asks for the one after it. Without progress, the listing would
- * never end. */
+/* Fetch a page, and change `ask` to fetch the next one. E_PROTOCOL: the registry makes no progress,
+ * so the listing would never end. */
 static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
 {
 	gpushare_List *list = &ask->verb.list;

@@ -135,7 +135,7 @@ static void see_client(struct gpushare_session *session)
 
 void session_give_client(struct gpushare_session *session)
 {
-	if (session->taken_ms) { /* 0: taken by session_look_client(), which makes no request */
+	if (session->taken_ms) { /* else taken by session_look_client(): no request was made */
 		session_waited(session->taken_ms);
 		session->client->timeout_ms = session->timeout_ms;
 		pthread_mutex_lock(&session->lock);
@@ -164,8 +164,8 @@ static bool list(struct resync *resync)
 	return added;
 }
 
-/* The session may have attached it both with and without CUDA; the registry keeps one count for
- * both. */
+/* The session may have attached the buffer both with and without CUDA; the registry keeps one count
+ * for both. */
 static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold)
 {
 	struct gpushare_session *session = resync->owner;
@@ -184,7 +184,8 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 	return out_hold->count;
 }
 
-/* Under the lock. If the session has both shared and attached it, return the shared buffer. */
+/* Under the session's lock. If the session has both shared and attached the buffer, return the
+ * shared one. */
 static struct gpushare_buffer *find(const struct gpushare_session *session, uint64_t generation)
 {
 	struct gpushare_buffer *found = NULL;
@@ -212,8 +213,8 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 	return found != NULL;
 }
 
-/* The driver can't export imported memory again, so its held descriptor is used, if there is one.
- * Memory of another process can be shared again only if it has the KEEP flag. */
+/* The driver can't export imported memory again, so use the descriptor held for it (client_held.h),
+ * if there is one. Memory of another process can be shared again only if it has the KEEP flag. */
 static int export_again(struct gpushare_buffer *copy, int *out_fd)
 {
 	bool unified = copy->info.backing == GPUSHARE_BACKING_HOST;
@@ -258,8 +259,8 @@ static void rename_to(struct gpushare_buffer *buffer, uint64_t generation)
 	buffer->session->attached++;
 }
 
-/* Record whether the registry has the buffer again. If the buffer was freed meanwhile, withdraw
- * what was just shared. */
+/* Record whether the registry has the buffer again. If the buffer was freed meanwhile, withdraw the
+ * name that was just shared. */
 static void settle(struct gpushare_session *session, struct gpushare_buffer *copy, int status,
 		   uint64_t generation)
 {
@@ -374,7 +375,7 @@ static struct client_seen see_reports(struct gpushare_session *session)
 	struct client_seen reports;
 
 	pthread_mutex_lock(&session->lock);
-	reports = session->seen; /* a new connection is counted after its resync */
+	reports = session->seen; /* counts a new connection only after its resync */
 	pthread_mutex_unlock(&session->lock);
 	reports.pending = resync_is_pending(&session->resync);
 	return reports;
@@ -536,7 +537,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	if (what == RELEASE_LAST)
 		DL_DELETE(session->buffers, buffer);
 	if (!buffer->count)
-		ended = ordering_drop(buffer); /* here, as a held buffer may be attached again */
+		ended = ordering_drop(buffer); /* now: a buffer in use may be attached again */
 	pthread_mutex_unlock(&session->lock);
 	ordering_finish(ended, what != RELEASE_LAST);
 	return what;
@@ -668,7 +669,7 @@ static void session_give_back(struct gpushare_session *session)
 	static const request stat = {.which_verb = gpushare_Request_stat_tag};
 	struct gpushare_buffer *buffer;
 
-	atomic_store(&session->resync.sharing, true); /* prevents sharing again from here on */
+	atomic_store(&session->resync.sharing, true); /* no resync shares a buffer from here on */
 	DL_FOREACH (session->buffers, buffer) {
 		ordering_end(buffer);
 	}

@@ -14,7 +14,8 @@
 #include "core/buffer/resync.h"
 #include "cuda/vmm.h"
 
-/* Define a public function that returns the text of a value of one of gpushare.h's lists. */
+/* API_TEXTS() defines a public function that returns the text of a value from one of the lists in
+ * gpushare.h. */
 #define API_TEXT(name, value, text) \
 	case value: \
 		return text;
@@ -34,7 +35,7 @@ enum buffer_kind {
 	BUFFER_OWN,	  /* this process's memory, attached by name */
 };
 
-/* Access rights as the caller asked for them. They are kept for sharing the buffer again with a
+/* The access rights that the caller asked for. They are kept to share the buffer again with a
  * registry that has lost it. */
 struct api_rights {
 	uint32_t mode; /* 0: not asked for */
@@ -45,41 +46,42 @@ struct gpushare_buffer {
 	struct gpushare_session *session;
 	struct gpushare_buffer *prev, *next; /* in session->buffers, the newest first */
 	enum buffer_kind kind;
-	/* Open attaches that the registry has counted; 1 if it is shared or allocated here. */
+	/* Open attaches that the registry has counted; 1 if the buffer is shared or allocated
+	 * here. */
 	unsigned int count;
 	unsigned int warm; /* open attaches that the registry has not counted */
 	/* The name's count in struct changes_page, read before the registry answered. */
 	uint64_t change;
 	bool is_watched;    /* `change` is valid */
 	unsigned int users; /* open mirrors and tensors: they keep the memory */
-	bool owed;	    /* the last session_unuse() tells the registry of a detach */
-	/* Freed while other processes have, or may have, it attached: the memory is kept. */
+	bool owed;	    /* a detach to report; the last session_unuse() does */
+	/* Freed while other processes have it attached, or may have: the memory is kept. */
 	bool deferred;
-	/* Of a part by gpushare_share_parts(): the buffer that contains it; the part ends with that
-	 * buffer. NULL: this is no part. */
+	/* For a part made by gpushare_share_parts(): the buffer that contains it. The part ends
+	 * with that buffer. NULL: this is no part. */
 	const struct gpushare_buffer *whole;
 	bool has_parts; /* some buffer may have this one as its `whole` */
 	uint64_t pointer;
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
 	/* Freed, or not shared again after a registry's restart: resync leaves it out. */
 	bool lost;
-	/* Only of memory that was mapped from a descriptor, or made so that it can be exported as
-	 * one; else its size is 0. host_only: only `held` is set. */
+	/* Set only for memory that was mapped from a descriptor, or that can be exported as one;
+	 * else mapping.size is 0. If host_only, only mapping.held is set. */
 	struct vmm_mapping mapping;
 	struct map_view *view; /* host_only: the mapping for copies; NULL until the first copy */
 	bool read_only, adopted, host_only;
 	bool asked_read_only;		     /* the attach asked for read_only */
-	bool staged;			     /* no gpushare_commit() was answered by OK so far */
+	bool staged;			     /* shared as staged and not committed so far */
 	unsigned int committing;	     /* threads in gpushare_commit() */
-	struct api_rights rights;	     /* if it is shared or allocated here */
+	struct api_rights rights;	     /* if the buffer is shared or allocated here */
 	_Atomic bool passive;		     /* acquiring it doesn't make this process a consumer */
 	_Atomic(struct ordering *) ordering; /* NULL until first used; see api_order.h */
 	/* Mapped for a GPU that doesn't hold the memory and reaches it by peer access. */
 	bool away;
 	int device; /* CUDA ordinal in this process; -1: host_only */
 	cu_context context;
-	cu_ipc_mem_handle handle; /* of an event (api_event.c): the IPC handle it was shared by */
-	/* Of an event that is not watched: earliest time to ask the registry about its owner. */
+	cu_ipc_mem_handle handle; /* the CUDA IPC handle by which it is shared here */
+	/* For an event that is not watched: earliest time to ask the registry about its owner. */
 	int64_t ask_ms;
 	struct gpushare_info info;
 };
@@ -96,7 +98,7 @@ struct staging {
 struct client_seen {
 	unsigned int connections;
 	bool connected;
-	bool pending; /* resync_is_pending(); only for see_reports() */
+	bool pending; /* resync_is_pending(); set only by see_reports() */
 };
 
 struct gpushare_session {
@@ -109,15 +111,15 @@ struct gpushare_session {
 	 * session_try_client() and session_look_client(). */
 	pthread_mutex_t asking;
 	struct client *client;
-	int64_t taken_ms;	 /* when the client was taken; 0: by session_look_client() */
-	struct client_seen seen; /* what the client was like at the latest session_give_client() */
+	int64_t taken_ms;	 /* when the client was taken; 0: taken by session_look_client() */
+	struct client_seen seen; /* the client's state at the latest session_give_client() */
 	unsigned int timeout_ms; /* limit of a call, set by gpushare_open() */
 	/* Limit for a wait on a thread that is in a driver call, which may be slow. */
 	unsigned int driver_ms;
 	const struct driver *driver; /* NULL until session_driver() */
 	struct gpushare_buffer *buffers;
-	/* Grows with each attached buffer that comes into `buffers`, and with each new generation
-	 * of one there. */
+	/* Incremented when an attached buffer is added to `buffers`, and when a buffer there gets a
+	 * new generation. */
 	uint64_t attached;
 	struct resync resync;
 	/* The registry did not answer: until this time, skip requests that aren't needed. */
@@ -144,8 +146,8 @@ int session_check_buffer(const struct gpushare_buffer *buffer);
 int session_check_name(const struct gpushare_session *session, const char *name);
 int session_check_glob(const struct gpushare_session *session, const char *glob);
 
-/* True: it was attached, and a detach ends it. False: this session shared or allocated it, and a
- * free ends it. */
+/* True: the buffer was attached, and a detach ends it. False: this session shared or allocated it,
+ * and a free ends it. */
 static inline bool buffer_is_attached(const struct gpushare_buffer *buffer)
 {
 	return buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
@@ -162,14 +164,14 @@ static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
 	return buffer->info.backing == GPUSHARE_BACKING_EVENT;
 }
 
-/* Where its allocation begins in this process. */
+/* The address in this process at which the buffer's allocation begins. */
 static inline uint64_t buffer_base(const struct gpushare_buffer *buffer)
 {
 	return buffer->pointer - buffer->info.base_offset;
 }
 
-/* Free the struct and what this process keeps for it, without telling the registry. Allowed in a
- * forked child. */
+/* Free the struct and what this process keeps for the buffer, without telling the registry. Allowed
+ * in a forked child. */
 void buffer_free(struct gpushare_buffer *buffer);
 
 /* Return the driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). Once the session has a buffer
@@ -177,15 +179,15 @@ void buffer_free(struct gpushare_buffer *buffer);
 const struct driver *session_driver(struct gpushare_session *session);
 
 /* session_deadline(): when this thread's call has used up its time limit. session_waited(): count
- * the time since `began_ms` against the limit; for waits on the registry, or on another thread that
- * asks it. */
+ * the time since `began_ms` against the limit; for waits on the registry, or on another thread's
+ * request. */
 int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
-/* session_try_client(): take the client; session_give_client() gives it back. The client's own time
- * limit becomes what is left until `until_ms`. False: another thread kept the client too long;
- * session_fail_client() sets that error. A thread that has taken the client may take the session's
- * lock, but no thread may take the client while it holds the lock. session_look_client(): take the
- * client to read what it has, without a request. It reads no clock if the client is free. */
+/* session_try_client(): take the client for a request, until session_give_client(). The client's
+ * own time limit becomes what is left until `until_ms`. False: another thread kept the client too
+ * long; session_fail_client() sets that error. session_look_client(): take the client only to read
+ * its data; if it is free, this reads no clock. A thread that has taken the client may take the
+ * session's lock, but a thread that holds the lock must not take the client. */
 bool session_try_client(struct gpushare_session *session, int64_t until_ms);
 bool session_look_client(struct gpushare_session *session);
 int session_fail_client(const struct gpushare_session *session);
@@ -206,18 +208,18 @@ struct session_body {
 	{ \
 		0 \
 	}
-/* What else there is to know of an answer. */
+/* What session_ask_passing() returns about an answer, besides its body. */
 struct session_answer {
 	int status;
-	int fd; /* with status OK: its descriptor, close-on-exec; the caller closes it; -1: none */
+	int fd; /* with status OK: its descriptor, close-on-exec, the caller's to close; -1: none */
 	unsigned int readings; /* resync_readings() as of the answer, for resync_check() */
 	/* The registry may have answered before the session shared its buffers with it again, so an
 	 * E_NOT_FOUND is not final. */
 	bool early;
 };
 /* Send a request to the registry. session_ask_passing() also sends descriptor `fd` (-1: none),
- * which stays the caller's. If the registry was restarted, and may have answered too early, this
- * asks once more. */
+ * which stays the caller's. If the registry was restarted, and may have answered too early, the
+ * request is sent once more. */
 int session_ask(struct gpushare_session *session, const request *ask, struct session_body body);
 int session_ask_passing(struct gpushare_session *session, const request *ask,
 			struct session_body body, int fd, struct session_answer *out_answer);
@@ -227,19 +229,19 @@ int session_read_answer(const struct gpushare_session *session, const reply *ans
 			struct session_body body);
 
 /*
- * api_many.c: requests 0, 1 and so on, each as by session_ask_passing(), but sent ahead of the
- * answers to earlier ones. Neither the client nor a lock is held during make() and take().
+ * api_many.c: requests 0, 1 and so on. Each is made as by session_ask_passing(), but sent ahead of
+ * the answers to earlier ones. Neither the client nor a lock is held during make() and take().
  */
 struct session_many {
 	struct session_body body;
 	/* Write the request, perhaps a second time if it was not answered. False: none is
 	 * needed. */
 	bool (*make)(void *user, size_t index, request *out_request);
-	/* Take an answer, in the order of the requests. Once this has returned another status than
-	 * OK, no request is sent, but it still gets the answers to requests that were sent. If it
-	 * returns OK for a refusal, it has waited for the name: the answers to later requests are
-	 * out of date, and these requests are sent again. If the request was sent ahead,
-	 * answer->readings is as of before it was sent. */
+	/* Take an answer, in the order of the requests. After take() has returned another status
+	 * than OK, no request is sent, but take() still gets the answers to requests that were
+	 * sent. OK for a refusal means that take() has waited for the name. The answers to later
+	 * requests are then out of date, and these requests are sent again. If the request was sent
+	 * ahead, answer->readings was read before it was sent. */
 	int (*take)(void *user, size_t index, const struct session_answer *answer);
 	void *user;
 };
@@ -248,11 +250,11 @@ int session_ask_many(struct gpushare_session *session, const struct session_many
 		     size_t count);
 /* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
-/* Send a request that gives something back. If the connection has ended, send it to the next
- * registry, which may know the names; start a registry only if it would know them. If the registry
- * did not answer lately, send nothing: a later resync reports the change. Sets no error sentence.
- * session_tell_of() also returns client_await_next()'s status, and the answer's body as
- * session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
+/* Send a request that gives something back, such as a detach. If the connection has ended, send it
+ * to the next registry, which may know the names; start a registry only if it would know them. If
+ * the registry did not answer lately, send nothing: a later resync reports the change. Sets no
+ * error sentence. session_tell_of() also returns client_await_next()'s status, and copies the
+ * answer's body as session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
 int session_tell_of(struct gpushare_session *session, const request *tell,
 		    const unsigned int *readings, struct session_body body);
 void session_tell(struct gpushare_session *session, const request *tell);
@@ -271,8 +273,8 @@ enum release {
 	RELEASE_LAST,	 /* the buffer is off the session's list; the caller ends it */
 	RELEASE_HELD,	 /* in use: the last session_unuse() ends it and reports the detach */
 };
-/* End one attach or the share, and with the last one the process's roles (api_order.h); return what
- * that did. *out_readings is resync_readings() as of then. */
+/* End one attach, or the share; return what that did. If it was the last one, end the process's
+ * roles (api_order.h), too. *out_readings is resync_readings() as of then. */
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
 			     unsigned int *out_readings);
 /* Keep the memory in place until session_unuse(), even if the buffer is detached or freed
@@ -290,8 +292,8 @@ struct attach_answer {
 	struct session_answer got;
 };
 
-/* api_mapping.c: open an attachment in CUDA. Close it, or free what the session has allocated; the
- * struct stays. */
+/* api_mapping.c. mapping_open(): open an attachment in CUDA. mapping_close(): close the attachment,
+ * or free memory that the session has allocated; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		 const struct gpushare_attach_options *options);
 /* Open an attachment without CUDA: the buffer gets the descriptor, and no address. */
@@ -318,13 +320,13 @@ int share_export(struct gpushare_buffer *buffer, int *out_fd);
 int share_enter(struct gpushare_buffer *buffer, int fd);
 /* Write the buffer's record into a Share request. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
-/* Set rights that the caller did not ask for from the buffer's record, for sharing it again. */
+/* For sharing the buffer again: take the rights that the caller did not ask for from its record. */
 void share_keep_rights(struct gpushare_buffer *buffer);
 /* The work of gpushare_free(). */
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* Map or open what the registry's answer is about. The caller has set session, count and info of
- * the buffer, and puts it on the session's list. */
+/* Map the memory, or open the event, that the registry's answer describes. The caller has set
+ * session, count and info of the buffer, and puts the buffer on the session's list. */
 typedef int attach_make(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 			const void *options);
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
@@ -334,8 +336,7 @@ struct attach_way {
 	const struct gpushare_attach_options *options;
 	attach_make *make;
 	const void *make_options;
-	uint32_t
-	    wait_ms; /* for a name that doesn't exist so far, for all together; 0: don't wait */
+	uint32_t wait_ms; /* how long to wait for missing names, all together; 0: don't wait */
 };
 
 /* api_attach.c: attach all of the names, or none. If the session has already attached a name with
@@ -351,7 +352,8 @@ int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
 /* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty():
- * free all memory, attached or not, and `events` too if that is set. True: there was memory. */
+ * free all deferred memory, even if it is attached; if `events`, end the deferred events, too.
+ * True: there was memory. */
 void session_deferred_sweep(struct gpushare_session *session);
 bool session_deferred_empty(struct gpushare_session *session, bool events);
 /* Drop the lists without freeing the memory. */
@@ -362,8 +364,8 @@ bool session_deferred_leave(struct gpushare_session *session, const struct gpush
 /* Keep the buffer's memory from now on. False: it can't be kept, and the caller frees it. */
 bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
-/* api_transfer.c. transfer_check(): check a range of the buffer, and that writing is allowed.
- * transfer_check_access(): the same by GPUSHARE_READ, GPUSHARE_WRITE or both.
+/* api_transfer.c. transfer_check(): check a range of the buffer; if `write`, check that writing is
+ * allowed. transfer_check_access(): the same for GPUSHARE_READ, GPUSHARE_WRITE or both.
  * transfer_dma(): copy by the GPU from the buffer to `to`; if `to` is NULL, from `from` to the
  * buffer. The copy is complete when it returns. */
 int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sharing memory of this process: what the registry needs to know of it, and its name. */
+/* Shares memory of this process under a name: finds out what the registry must know about the
+ * memory. */
 #include "api_order.h"
 
 #include <inttypes.h>
@@ -376,10 +377,10 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 	return session_end_shared(buffer);
 }
 
-/* A new registry, to which the session shares the buffer again during the commit, gets it as not
- * staged, and may give it another generation. If such a registry answers
- * E_NOT_FOUND, try again with the present generation. Threads that commit the same buffer ask each:
- * the registry does nothing the second time. */
+/* During the commit, the session may share the buffer again with a new registry: as not staged, and
+ * perhaps under another generation. If such a registry answers E_NOT_FOUND, ask again with the
+ * present generation. If several threads commit the same buffer, each of them asks: the registry
+ * does nothing the second time. */
 static int commit(struct gpushare_buffer *buffer)
 {
 	request ask = {.which_verb = gpushare_Request_commit_tag};

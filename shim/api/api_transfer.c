@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Bytes of one copy. The copy engine needs about 0.15 ms for 8 MiB, far more than passing a chunk
- * on costs. Pinning two of them takes only a few milliseconds.
+ * Bytes of one copy. The GPU needs about 0.15 ms to copy 8 MiB, much longer than the CPU needs to
+ * start the next copy. Pinning two chunks takes only a few milliseconds.
  */
 #define CHUNK ((size_t)8 << 20)
 #define CHUNK_STEP ((size_t)4096)
@@ -210,8 +210,8 @@ static int transfer_write(const struct transfer *transfer,
 
 	for (size_t done = 0; done < transfer->length; done += part, slot ^= 1) {
 		part = transfer_part(transfer, done);
-		/* The earlier copy from this host buffer must have ended; its first use has
-		 * none. */
+		/* The previous copy from this host buffer must have ended; before its first use
+		 * there was none. */
 		if (done >= 2 * staging->size)
 			result = driver->cuEventSynchronize(staging->done[slot]);
 		if (result != CU_OK)
@@ -229,8 +229,8 @@ static int transfer_write(const struct transfer *transfer,
 	return GPUSHARE_OK;
 }
 
-/* Ask by the address whether the program has freed its memory or destroyed the memory's context:
- * CUDA crashes if it is given a destroyed context. */
+/* CUDA crashes if it is given a destroyed context. So ask about the address first: the program may
+ * have freed the memory, or destroyed the memory's context. */
 static int transfer_enter(const struct gpushare_buffer *buffer, struct device_scope *scope)
 {
 	const struct driver *driver = buffer->session->driver;

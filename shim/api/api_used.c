@@ -20,7 +20,7 @@ static struct {
 	struct used *first;
 } table = {.placing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Under the lock. */
+/* Under table.lock. */
 static struct used *find(uint64_t key)
 {
 	struct used *found;
@@ -80,7 +80,7 @@ static int end_event(const struct used_object *object)
 	if (status)
 		return status;
 	result = driver->cuEventDestroy_v2((cu_event)(uintptr_t)object->key);
-	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
+	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* by cuDevicePrimaryCtxReset() */
 		return GPUSHARE_OK;
 	return api_fail_cuda(driver, result, "cuEventDestroy_v2",
 			     "a named event can't be destroyed");

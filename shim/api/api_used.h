@@ -20,16 +20,18 @@ struct used_object {
 
 /* Start counting the uses of a new object; the caller is the first. */
 int used_add(const struct used_object *object);
-/* Count one more use, and copy the object. `out_object` is NULL: only look. False: this copy of the
- * library has no such object. Each use ends with used_drop(), or unified_drop() for a mapping. */
+/* Count one more use, and copy the object. If `out_object` is NULL, only look for the object.
+ * False: this copy of the library has no such object. Each use ends with used_drop(), or
+ * unified_drop() for a mapping. */
 bool used_take(uint64_t key, uint64_t generation, struct used_object *out_object);
 int used_drop(uint64_t key);
 int unified_drop(uint64_t base);
-/* A restarted registry has given the unified buffer at `base` another generation, `to`. */
+/* The unified buffer at `base` gets generation `to`: its first one (`generation` is 0), or another
+ * one from a restarted registry. */
 void used_rename(uint64_t base, uint64_t generation, uint64_t to);
 
-/* Map the unified memory of `fd` at its address in all processes; if it is mapped already, count
- * one more use. The buffer's device is known and its context current. */
+/* Map the unified memory of `fd` at the address that it has in all processes; if it is mapped
+ * already, count one more use. The buffer's device is known and its context current. */
 int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only);
 /* Count a new mapping of unified memory: the caller is the first to use it. `generation`: of its
  * buffer; 0 if it has none so far. */

@@ -30,10 +30,11 @@ struct gpushare_watch {
 	char glob[GPUSHARE_NAME_MAX + 1]; /* "": all names */
 	struct client *client;
 	int timer;	  /* in client->events, as the client's socket is */
-	int64_t armed_ms; /* when it fires; 0: at once; INT64_MAX: never */
+	int64_t armed_ms; /* when the timer fires; 0: at once; INT64_MAX: never */
 	/* When to connect; once connected, when to give up a connection without a greeting. */
 	int64_t due_ms;
-	/* The caller's cancellation state: a wait restores it, as it may have no end. */
+	/* The caller's cancellation state: wait_until() restores it, because a wait may never
+	 * end. */
 	int cancelling;
 	bool reached;		   /* a connect has succeeded at least once */
 	uint32_t asked;		   /* id of the pending Subscribe; 0: none */
@@ -240,7 +241,7 @@ static bool is_known(uint32_t kind)
  * or out of order. */
 static bool place(struct gpushare_watch *watch, const notice *told)
 {
-	uint64_t before = told->serial - !!told->kind; /* a greeting uses no serial number */
+	uint64_t before = told->serial - !!told->kind; /* a greeting (kind 0) has no number */
 
 	if (!told->registry || (told->kind && (!told->serial || !*told->buffer.name)))
 		return false;
