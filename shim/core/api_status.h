@@ -44,16 +44,16 @@ static inline void api_leave(const int *cancelling)
 /* Set this thread's sentence for gpushare_explain(). Returns `status`. */
 int api_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* `status`; if that is OK and a pointer argument is NULL, E_INVALID. */
+/* Evaluates to `status`; to E_INVALID if that is OK and the pointer argument is NULL. */
 #define API_NEED(status, argument) api_need(status, (argument) != NULL, #argument)
 int api_need(int status, int given, const char *name);
 
-/* As api_fail(), for a failed CUDA call: E_NO_MEMORY or E_CUDA; appends ": <call> answered
- * <error>". */
+/* As api_fail(), for a failed CUDA call: returns E_NO_MEMORY or E_CUDA, and appends ": <call>
+ * answered <error>". */
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* At the end of this scope, the sentence is again what it was here. */
+/* Restores this thread's present sentence at the end of the scope. */
 #define API_KEEP_SENTENCE \
 	struct api_kept api_kept_ __attribute__((cleanup(api_unkeep), unused)) = api_keep()
 struct api_kept {

@@ -24,7 +24,7 @@ struct devices {
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
 int device_uuid(const struct driver *driver, int ordinal,
 		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
-/* Is device `ordinal` the GPU `uuid`? False, too, if the driver doesn't tell its UUID. */
+/* Is device `ordinal` the GPU `uuid`? Also false if the driver doesn't tell the device's UUID. */
 bool device_is(const struct driver *driver, int ordinal,
 	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
 /* Checks that there is a device `wanted`, and sets *out_ordinal to it. If `wanted` is -1: to the
@@ -42,7 +42,7 @@ int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSH
 
 int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
 		  cu_context *out_context);
-/* The context of the memory at `pointer`; if it has none, its device's primary context,
+/* Get the context of the memory at `pointer`; if the memory has none, its device's primary context,
  * retained. */
 int device_context_of(struct devices *devices, const struct driver *driver, uint64_t pointer,
 		      int ordinal, cu_context *out_context);

@@ -40,7 +40,7 @@ bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
 	}
 	*made = *entry;
 	if (!deferred->first) {
-		/* The caller has just asked the registry: the next question has time. */
+		/* The caller has just asked the registry, so the next request can wait. */
 		deferred->asked_ms = deferred->looked_ms = monotonic_ms();
 		deferred->alone_ms = 0;
 	}
@@ -152,8 +152,8 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list)
 }
 
 /* False: another thread asks, or the pause since the latest request is not over. If `waits`, the
- * caller waits for the answer, and no other such caller begins before end_to_ask(). If not, this
- * doesn't wait for the lock. */
+ * caller waits for the answer, and no other such caller begins before end_to_ask(). Otherwise this
+ * doesn't even wait for the lock. */
 static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *asked)
 {
 	const struct deferred_entry *entry;

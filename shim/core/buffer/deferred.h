@@ -37,8 +37,8 @@ struct deferred {
 	_Atomic(uint64_t) limit;
 	int64_t asked_ms;  /* end of the latest deferred_take_left() request, answered or not */
 	int64_t looked_ms; /* beginning of the latest deferred_look() request */
-	bool asking;	   /* a thread waits for the answer */
-	int64_t alone_ms;  /* since when no registry was found; 0: the latest answered */
+	bool asking;	   /* a thread waits for deferred_take_left()'s answer */
+	int64_t alone_ms;  /* since when no registry was found; 0: the last call found one */
 	struct deferred_entry *first; /* the oldest */
 };
 
@@ -46,8 +46,9 @@ struct deferred {
 #define DEFERRED_INITIALIZER {.lock = PTHREAD_MUTEX_INITIALIZER}
 /* clang-format on */
 
-/* Parse a text like $GPUSHARE_DEFERRED_FREE: bytes with K M G T (1000s), Ki Mi Gi Ti (1024s); 0:
- * hold nothing. DEFERRED_BYTES for NULL, and for a text that does not parse. */
+/* Parse the text of $GPUSHARE_DEFERRED_FREE: a number of bytes, perhaps with K M G T (powers of
+ * 1000) or Ki Mi Gi Ti (powers of 1024). 0: hold nothing. Returns DEFERRED_BYTES for NULL, and for
+ * a text that does not parse. */
 uint64_t deferred_parse(const char *text);
 
 /* Is the list not empty? One atomic load. */
@@ -86,8 +87,8 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list);
  * registry may answer later. */
 typedef int deferred_ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count);
 /* The entries that no process has attached any more. None if `ask` fails with E_TIMED_OUT, or has
- * failed with E_NOT_READY for less than DEFERRED_ALONE_MS. All entries if it fails otherwise. Only
- * one thread at a time calls `ask`, without the lock. It does so only if DEFERRED_PAUSE_MS have
+ * failed with E_NOT_READY for less than DEFERRED_ALONE_MS. All entries if `ask` fails otherwise.
+ * Only one thread at a time calls `ask`, without the lock, and only if DEFERRED_PAUSE_MS have
  * passed since the last call of `ask` returned. */
 struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user);
 /* The same with an `ask` that does not wait. The two functions' pauses are independent. */

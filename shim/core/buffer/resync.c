@@ -107,7 +107,7 @@ static bool forget_wanted(struct resync *resync)
 	return true;
 }
 
-/* Forget what the previous registry wanted: the new one says itself what it wants. */
+/* Forget what the previous registry wanted: the new one will say what it wants. */
 static bool begin(struct resync *resync, struct client *client)
 {
 	bool listed;
@@ -135,8 +135,8 @@ static void end(struct resync *resync, struct client *client)
 	client_end_resyncing(client);
 }
 
-/* A buffer whose Share was not answered is left out. If the registry has that buffer, it removes
- * the buffer after the last part. */
+/* A buffer whose Share was not answered (generation 0) is left out. If the registry has that
+ * buffer, it removes the buffer after the last part. */
 static void add_hold(struct resync *resync, const struct resync_ref *ref, gpushare_Resync *part)
 {
 	gpushare_Hold *hold = ref->attached ? &part->attached[part->attached_count]

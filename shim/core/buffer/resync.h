@@ -24,7 +24,7 @@ struct resync_ref {
 
 struct resync;
 struct resync_calls {
-	/* resync_add() every buffer that has a name. false: not possible now. */
+	/* Call resync_add() for every buffer that has a name. false: not possible now. */
 	bool (*list)(struct resync *resync);
 	/* Fill in the buffer's name and the total number of its attachments. false: the buffer has
 	 * gone meanwhile. */
@@ -54,7 +54,7 @@ struct resync {
 	struct resync_list wanted; /* buffers that the registry wants to be shared again */
 	atomic_size_t wants;	   /* count of `wanted` */
 	atomic_bool sharing;	   /* a thread is sharing the wanted buffers */
-	atomic_uint readings; /* counts beginnings and ends of readings of the owner's tables */
+	atomic_uint readings; /* +1 when a reading of the owner's tables begins, +1 when it ends */
 	atomic_bool missed;   /* everything must be reported again */
 };
 
@@ -97,8 +97,9 @@ static inline bool resync_is_read(const struct resync *resync, unsigned int read
 
 	return now != readings || now % 2; /* odd: a reading is going on */
 }
-/* For a request sent without the client's lock: another thread's resync, sent before it, may arrive
- * after it. If a resync is going on, resync_check() of this value has everything reported again. */
+/* For a request sent without the client's lock: another thread's resync, sent before the request,
+ * may arrive after it. If a resync is going on, resync_check() of the returned value has everything
+ * reported again. */
 static inline unsigned int resync_readings_aside(const struct resync *resync)
 {
 	unsigned int readings = resync_readings(resync);

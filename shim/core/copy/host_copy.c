@@ -89,7 +89,7 @@ void host_copy_fence_stores(void)
 	_mm_sfence();
 }
 
-/* Needed because a streaming load may be served from a line that was fetched before. */
+/* Needed because a streaming load may be served from a line that the CPU fetched earlier. */
 static void fence_loads(void)
 {
 	_mm_mfence();

@@ -3,9 +3,9 @@
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
  * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. If a
- * backend fails, it returns a status and leaves the reason in api_fail(), as half a sentence that
- * api_map.c completes. api_map.c decides which backend is tried when. It calls open() under its
- * lock, in one thread at a time; close() may be called by any thread at any time.
+ * backend fails, it returns a status and sets the reason by api_fail(), as half a sentence that
+ * api_map.c completes. api_map.c decides in which order backends are tried. It calls open() under
+ * its lock, in one thread at a time; close() may be called by any thread at any time.
  */
 #include <stdbool.h>
 
@@ -30,7 +30,7 @@ struct map_memory {
 	void *address; /* of the first byte; page-aligned */
 	uint64_t size;
 	enum gpushare_caching caching;
-	const void *owner; /* owner and handle: for the backend's use */
+	const void *owner; /* `owner` and `handle` are for the backend's use */
 	uint64_t handle;
 };
 

@@ -41,7 +41,7 @@ static int map_range(const struct driver *driver, uint64_t pointer, uint64_t siz
 	return GPUSHARE_OK;
 }
 
-/* Does CUDA read what is stored through the mapping? Tried on memory of our own. */
+/* Test with memory of our own whether CUDA reads what is stored through the mapping. */
 static int prove_on(const struct driver *driver, const struct vmm_mapping *mapping)
 {
 	const uint64_t stored = UINT64_C(0x5ea7ed0b57ac1e5);
@@ -63,7 +63,7 @@ static int prove_on(const struct driver *driver, const struct vmm_mapping *mappi
 
 static int prove(const struct map_source *source)
 {
-	static bool proven; /* once per process: opens are serialized */
+	static bool proven; /* one test per process; no lock, as opens are serialized */
 	struct vmm_mapping mapping;
 	const char *call;
 	int status;

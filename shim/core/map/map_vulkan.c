@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps through Vulkan, which is loaded at run time: imports the descriptor as memory of a type that
- * the CPU can see. */
+/* Maps memory for the CPU through Vulkan, which is loaded at run time: imports the descriptor as
+ * memory of a type that the CPU can see. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -122,7 +122,7 @@ static int guard_exit(void)
 	return GPUSHARE_OK;
 }
 
-/* A Vulkan driver's threads must not take the program's signals. */
+/* Threads that a Vulkan driver starts must not take the program's signals. */
 static sigset_t signals_block(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};

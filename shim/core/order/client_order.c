@@ -101,8 +101,9 @@ static bool try_turn(struct order_page *page)
 	return false;
 }
 
-/* Each sleep is limited, because an older version of this code, in another library of the process,
- * wakes nobody. No FUTEX_PRIVATE_FLAG: the process may have mapped the page at two addresses. */
+/* Each sleep is limited: another library of the process may have an older version of this code,
+ * which wakes nobody. No FUTEX_PRIVATE_FLAG: the process may have mapped the page at two
+ * addresses. */
 bool order_take_turn(struct order_page *page, unsigned int within_ms)
 {
 	const struct timespec length = {0, NAP_LONGEST_NS};
@@ -231,7 +232,7 @@ void order_release(struct order_page *page, uint32_t slot, uint64_t sequence)
 		wake(released, &page->reclaimers);
 }
 
-/* The caller does this before it looks at any slot: see order_join(). */
+/* Callers do this before they look at any slot: see order_join(). */
 void order_stop_joins(struct order_page *page, uint64_t sequence)
 {
 	order_raise(&page->reclaimed, sequence);

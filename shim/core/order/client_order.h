@@ -19,8 +19,9 @@ struct order_stuck {
 	void *user;
 };
 
-/* The turn is a lock in the page: of a process's threads, only its holder assigns numbers, and
- * keeps it while the driver enqueues work. False: the turn was not free within `within_ms`. */
+/* The turn is a lock in the page. Of the publishing process's threads, only its holder assigns
+ * numbers, and keeps it while the driver enqueues work. False: the turn was not free within
+ * `within_ms`. */
 bool order_take_turn(struct order_page *page, unsigned int within_ms);
 void order_give_turn(struct order_page *page);
 
@@ -42,7 +43,7 @@ void order_wake_readers(struct order_page *page);
  * number when they run (order_page.late). */
 uint64_t order_publish_late(struct order_page *page);
 
-/* Wait until at_least is published. OK; E_OWNER_GONE: it never will be; E_TIMED_OUT. */
+/* Wait until `at_least` is published. OK; E_OWNER_GONE: that number will never be; E_TIMED_OUT. */
 int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence);
 /* The same for one word of a page. E_OWNER_GONE: the word has ORDER_GONE_BIT; the page's state is
  * not read. E_CUDA: `stuck` (may be NULL) returned true. */
