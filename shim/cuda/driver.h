@@ -13,7 +13,8 @@ struct driver {
 /* The C library's own definition of one of the loader's functions; NULL if it has none. */
 void *driver_libc(const char *symbol);
 
-/* The C library's own dlsym, past every interposed one; NULL only without a dynamic loader. */
+/* The C library's own dlsym, past every interposed one; NULL only if the program has no dynamic
+ * loader. */
 void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
 
 /* Look up every entry in `library` (a dlopen handle); a call that the library lacks is NULL. Like
@@ -24,8 +25,9 @@ void driver_fill(struct driver *table, void *library);
  * NULL: none. */
 const char *driver_missing(const struct driver *table);
 
-/* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in *out_why: no
- * library, a call we need is missing (named), or cuInit failed (named). Thread-safe. */
+/* For the API: dlopen("libcuda.so.1") once, cuInit once. Returns NULL, with the sentence in
+ * *out_why, if the library is missing, if it lacks a call that we need, or if cuInit failed.
+ * Thread-safe. */
 const struct driver *driver_open(const char **out_why);
 
 /* The name of `result`, such as "CUDA_ERROR_INVALID_VALUE", as the driver says it; never

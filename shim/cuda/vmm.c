@@ -32,8 +32,8 @@
 #define RANGE_SIZE UINT64_C(0x180000000000)
 #define STEP_LARGE ((uint64_t)512 << 20) /* the largest page of a GPU */
 
-/* The driver has refused an address of range_pick() each time: from then on it returns 0 in this
- * process. */
+/* The driver has refused an address of range_pick(), or has returned another one RANGE_TRIES times:
+ * from then on range_pick() returns 0 in this process. */
 static atomic_bool useless;
 
 uint64_t range_pick(uint64_t size)
@@ -50,7 +50,7 @@ uint64_t range_pick(uint64_t size)
 	return RANGE_FIRST + random % ((RANGE_SIZE - size) / step + 1) * step;
 }
 
-/* The other devices that can reach `device`, or all other devices. */
+/* Find the other devices that can reach `device`; if `all`, all other devices. */
 static size_t find_peers(const struct driver *driver, cu_device device, bool all,
 			 cu_mem_access accesses[VMM_DEVICES_MAX], int flags)
 {
@@ -78,9 +78,9 @@ static cu_result let_in(const struct driver *driver, const struct vmm_mapping *m
 	return driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses, count);
 }
 
-/* Grant access to the CPU (whatever its node) if it is the host's memory, to the device, and to the
- * devices that can reach the memory: in one call, or one by one if the driver refuses one of
- * them. */
+/* Grant access to the CPU (whatever its node) if it is the host's memory; then to the device, and
+ * to the devices that can reach the memory. If the driver refuses these devices together, grant it
+ * to each one that the driver accepts; only a refusal for `device` itself is an error. */
 static cu_result admit(const struct driver *driver, const struct vmm_mapping *mapping,
 		       cu_device device, bool read_only)
 {
@@ -256,7 +256,7 @@ static int find_node(const struct driver *driver, cu_device device)
 	return driver_attribute(driver, device, DEVICE_HOST_NUMA_ID, -1);
 }
 
-/* Memory of a device or of a NUMA node of the host. */
+/* Make and map memory of a device, or of a NUMA node of the host. */
 static cu_result make_at(const struct driver *driver, uint64_t size, cu_device device,
 			 cu_mem_location where, struct vmm_mapping *out_mapping,
 			 const char **out_call)
@@ -301,7 +301,8 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 {
 	void *wanted = (void *)(uintptr_t)address, *got;
 
-	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* older kernels would take it as a hint */
+	/* Older kernels would take an unaligned address as a hint. */
+	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -3,7 +3,8 @@
 #define GPUSHARE_SHIM_VMM_H
 /*
  * cuMemCreate memory: made here or imported from a file descriptor, mapped at an address, and
- * unmapped. `driver` must have all calls that driver_missing() checks. No context need be current.
+ * unmapped. `driver` must have all calls that driver_missing() checks. No context need be current,
+ * except for memory of the host (below).
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct vmm_mapping {
 	cu_mem_handle handle;
 	bool host;	/* the memory is the host's, at a NUMA node */
 	bool file;	/* the memory is a memfd, and has no `handle` */
-	bool read_only; /* unified memory that the API attached: mapped for reading */
+	bool read_only; /* unified memory that the API has mapped read-only */
 	uint64_t held;	/* number of its descriptor in the table of client_held.h; 0: none */
 };
 
@@ -26,19 +27,18 @@ struct vmm_mapping {
 struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
 	bool must;	  /* fail if that address is taken */
-	bool host;	  /* it is memory of the host, which has only that address */
+	bool host;	  /* the memory is the host's, and must be mapped at that address */
 	bool read_only;
 	bool hold; /* hold the descriptor, to give it to a registry again */
 };
 
-#define VMM_ADDRESS_TAKEN \
-	((cu_result)-1) /* not a CUresult: the wish has `must`, and its address is
-					   * taken */
+/* Not a CUresult: the wish's address is taken, and it has `must` or `host`. */
+#define VMM_ADDRESS_TAKEN ((cu_result)-1)
 
-/* Import `fd`, reserve an address, map the memory, and grant `device` read and write access, or
- * what `wish` says. Every visible device that can reach `device` gets the same
- * access. `size` is a multiple of the granularity; the fd stays the caller's. On failure nothing
- * is left, and *out_call names the failed call. */
+/* Import `fd`, reserve an address, map the memory, and let `device` read and write it (only read it
+ * if `wish` says so). Every visible device that can reach `device` gets the same access. `size` is
+ * a multiple of the granularity; the fd stays the caller's. On failure nothing is left, and
+ * *out_call names the failed call. */
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
 		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		  const char **out_call);
@@ -96,13 +96,14 @@ uint64_t range_pick(uint64_t size);
 /* Zero-initialized: no device is connected. */
 struct vmm_links {
 	struct vmm_link {
-		_Atomic bool tried, kept; /* vmm_links_keep() ran; `mapping` exists */
+		_Atomic bool tried, kept; /* tried: vmm_links_keep() ran; kept: `mapping` exists */
 		struct vmm_mapping mapping;
 	} of[VMM_DEVICES_MAX];
 };
 
-/* Keep `device` connected to the devices that reach it, if any do. Only the first call for a device
- * tries; without GPU memory for the small mapping it does nothing. Any thread. */
+/* Keep `device` connected to the devices that can reach it, if there are any. Only the first call
+ * for a device tries. If the GPU has no memory for the small mapping, this does nothing. Any thread
+ * may call it. */
 void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device);
 /* Undo vmm_links_keep() for all devices. No thread may call vmm_links_keep() meanwhile. */
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver);
