@@ -141,7 +141,7 @@ static void *find(const struct object *object, const char *symbol)
 	return object->gnu_hash ? find_gnu(object, symbol) : find_sysv(object, symbol);
 }
 
-/* The program itself has no name here: take the path by which it was started. */
+/* dl_iterate_phdr() gives no name for the program itself: take the path by which it was started. */
 static void write_path(const struct search *search, const char *path)
 {
 	if (!path || !*path)
@@ -289,7 +289,8 @@ bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base)
 	return search.found != NULL;
 }
 
-/* The object's place in the order of loading. If no object holds the address, as for the last. */
+/* The place, in the order of loading, of the object that holds the address. If no object holds it,
+ * the last object's place. */
 static size_t place_of(const void *address)
 {
 	struct search search = {.address = (uintptr_t)address};

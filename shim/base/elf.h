@@ -14,13 +14,13 @@
  * `prefix` ("libcuda.so"); NULL: none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
-/* The function `symbol` of the vDSO (vdso(7)). Doesn't take the loader's lock. NULL: there is
- * none. */
+/* The function `symbol` of the vDSO (vdso(7)); NULL: there is none. This doesn't take the loader's
+ * lock. */
 void *elf_find_vdso(const char *symbol);
 
 /* Find `count` defined functions in the object whose file name begins with `prefix` and whose load
  * address is `base`. `names` has their names one after another, each with its NUL. `out` is an
- * array of `count` pointers; NULL for a function that the object lacks. Walks the loaded objects
+ * array of `count` pointers, NULL for each function that the object lacks. Walks the loaded objects
  * once. False: no object has that prefix and address. */
 bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
 

@@ -13,8 +13,8 @@ unsigned int fork_check_number(void);
  * recorded before; *out_pid is its pid. */
 bool fork_check_claim(int *out_pid);
 
-/* Is this the process that fork_check_claim() recorded? True, too, if it recorded none. Costs a few
- * loads. */
+/* Is this the process that fork_check_claim() recorded? Also true if no process was recorded. Costs
+ * a few loads. */
 bool fork_check_is_mine(void);
 
 #endif

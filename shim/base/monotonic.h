@@ -3,7 +3,8 @@
 #define GPUSHARE_SHIM_MONOTONIC_H
 /*
  * CLOCK_MONOTONIC, by which the kernel measures waits, read without the C library's
- * clock_gettime(). A preloaded libfaketime fakes that: a deadline made from it may be years away.
+ * clock_gettime(). A preloaded libfaketime fakes that function: a deadline made from it may be
+ * years away.
  */
 #include <stdint.h>
 #include <time.h>
