@@ -12,7 +12,7 @@ struct call {
 	struct session *session;
 	const request *ask;
 	const char *name;		    /* request_name(ask) */
-	const struct identity_group *group; /* that a Share names */
+	const struct identity_group *group; /* the group that a Share names */
 	reply *answer;
 	bool again; /* the request has waited, or is done in part */
 };
@@ -31,10 +31,11 @@ REQUEST_VERBS(X)
 	log_line("%s: uid %u pid %d (%s), " format, what, (call)->session->peer.uid, \
 		 (call)->session->peer.pid, (call)->session->peer.command, __VA_ARGS__)
 
-/* Take the descriptor that came with the request, which had one. The caller gets the reference. */
+/* Take the descriptor that came with the request; there must be one. The caller gets the
+ * reference. */
 struct fdref *call_take(const struct call *call);
 /* Return a descriptor with the answer, for a request that came to fds.sock. Adds a reference. If
- * the handler's status isn't OK, the server releases it and sends none. */
+ * the handler's status isn't OK, the server releases the descriptor and sends none. */
 void call_give(const struct call *call, struct fdref *fdref);
 /* The buffer that the request names. `generation` 0: the one that has the name now; else that
  * generation, even if it has lost its name. NULL: there is none that the peer may see. */
@@ -71,7 +72,7 @@ int check_owner(const struct call *call, const struct entry *entry, const char *
 /* *out_read_only: the attachment is read-only, by request or because the peer may not write. */
 int check_attach(const struct call *call, const struct entry *entry, bool read_only,
 		 bool *out_read_only);
-/* The answer has a descriptor, so the request must have come to fds.sock. */
+/* Check that the request came to fds.sock, because the answer has a descriptor. */
 int check_socket(const struct call *call);
 
 /* Each puts an error message into the answer and returns its status. */

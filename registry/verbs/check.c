@@ -212,7 +212,7 @@ static int check_group(const struct call *call, gpushare_Share *share)
 	const struct identity_group *group = call->group;
 	const struct session *session = call->session;
 
-	if (group->status == GPUSHARE_E_IO) /* also if fds.sock did not look it up */
+	if (group->status == GPUSHARE_E_IO) /* the look-up failed, or fds.sock made none */
 		return refuse(call, GPUSHARE_E_IO,
 			      "\"%s\": the group '%s' can't be looked up on this host now; try "
 			      "again, or give its number",

@@ -72,7 +72,7 @@ static bool list_name(void *context, struct tree_node *node)
 	struct listing *listing = context;
 	const struct entry *entry = TREE_OF(struct entry, place, node);
 
-	/* names are in byte order, so after the prefix nothing matches */
+	/* names are in byte order: after those with the prefix, nothing matches */
 	return strncmp(entry->name, listing->list->glob, listing->prefix) <= 0 &&
 	       list_one(listing, entry);
 }

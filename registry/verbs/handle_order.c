@@ -15,8 +15,8 @@ static const char *const role_names[ROLES + 1] = {
     [ROLES] = "consumer and publisher",
 };
 
-/* Whether a buffer that the registry doesn't know may be from before its restart, so that its owner
- * may still resync. */
+/* Whether a buffer that the registry doesn't know may be from before the registry's restart, so
+ * that the buffer's owner may still resync. */
 static bool is_awaited(const struct call *call)
 {
 	const struct registry *registry = call->registry;
@@ -97,7 +97,7 @@ static int explain_failed(const struct call *call, int status)
 	return status;
 }
 
-/* The peer sends the page that was lost in a restart. true: the order has taken it. */
+/* The peer sends the page that was lost in a restart. true: the order has taken the page. */
 static bool take_back(const struct call *call, struct order *order)
 {
 	const struct passing *passing = call->registry->passing;
@@ -177,6 +177,6 @@ int handle_order(struct call *call)
 	if (came)
 		order_check(registry, ask->generation);
 	else if (!entry && !order->page)
-		order_free(registry, order); /* made again when a peer sends the page */
+		order_free(registry, order); /* made again for a peer that sends the page */
 	return status;
 }

@@ -11,7 +11,7 @@
 #include "os/log.h"
 #include "verbs/call.h"
 
-/* `from` keeps nothing. The sessions swap their keys: no client knows the one that `from` gets. */
+/* `from` keeps nothing. The sessions swap their keys, so that no client knows the key of `from`. */
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
@@ -34,8 +34,8 @@ static void move_all(struct session *from, struct session *to)
 	}
 }
 
-/* The caller found `old` by its secret key. If a disconnected session's process has no pid here,
- * compare what both processes say of themselves (Hello.self). */
+/* The caller found `old` by its secret key. If `old` is disconnected and its process has no pid
+ * here, compare what both processes say of themselves (Hello.self). */
 static bool is_same(const struct session *old, const struct session *session)
 {
 	return process_is_same(&old->peer, &session->peer) ||
@@ -43,9 +43,9 @@ static bool is_same(const struct session *old, const struct session *session)
 		process_says_same(&old->peer, &session->peer));
 }
 
-/* The same process may have other disconnected sessions without a pid, because their records come
- * from another pid namespace. Hello.self shows that they are this process: give them this session's
- * peer, pid included. */
+/* The process may have other disconnected sessions without a pid, because their records come from
+ * another pid namespace. Hello.self shows that they are of this process: give them this session's
+ * peer, which has the pid. */
 static void recognise(struct registry *registry, const struct session *session)
 {
 	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {
@@ -59,7 +59,7 @@ static void recognise(struct registry *registry, const struct session *session)
 
 /* Move all that the session with `key` has to `session`. false: no such session, or this peer may
  * not resume it. A client that stopped waiting for an answer connects again, and the registry may
- * handle the earlier hello last: the later connection has the session. */
+ * handle the earlier hello last. Then the later connection keeps the session. */
 static bool resume(struct registry *registry, struct session *session,
 		   const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
@@ -142,8 +142,8 @@ int handle_subscribe(struct call *call)
 	return GPUSHARE_OK;
 }
 
-/* A new round makes all entries and attachments count as not named. During the round, new shares
- * and attachments count as named. */
+/* Begin a round, in which no entry or attachment counts as mentioned so far. New shares and
+ * attachments during the round count as mentioned. */
 static void begin(struct session *session, bool first)
 {
 	if (session->resyncing && !first)
@@ -153,7 +153,7 @@ static void begin(struct session *session, bool first)
 	session->heard = 0;
 }
 
-/* The entry is checked in this round: put it after those that are not. */
+/* The entry is checked in this round: put it after those that are not checked. */
 static void pass_by(struct session *session, struct entry *entry)
 {
 	DL_DELETE(session->entries, entry);
@@ -226,7 +226,7 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* Remove what the client did not name, for the time of one piece (os/clock.h). false: there is
+/* Remove what the client did not mention, for the time of one piece (os/clock.h). false: there is
  * more. */
 static bool end(const struct call *call)
 {

@@ -14,10 +14,10 @@ struct sharing {
 	struct entry *nameless; /* the nameless record of generation `again`, or NULL */
 	bool is_kept;		/* `entry` is a kept buffer of this user without an owner */
 	bool adopts;		/* the Share adopts `entry` */
-	struct entry *whole;	/* the Share names a part of it; NULL: it does not */
+	struct entry *whole;	/* the Share names a part of this buffer; NULL: of none */
 };
 
-/* Fill in a Share of a part from the buffer that it is a part of. The part is not staged. */
+/* Complete the Share of a part from the buffer that contains the part. The part is not staged. */
 static int take_whole(const struct call *call, struct sharing *sharing)
 {
 	gpushare_Share *share = &sharing->share;
@@ -30,7 +30,7 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 		    "\"%s\" can't be a part of generation %" PRIu64
 		    ", which is not a vmm buffer of this connection; share that buffer first",
 		    call->name, share->part_of);
-	if (!strcmp(call->name, whole->name)) /* it would replace what it is a part of */
+	if (!strcmp(call->name, whole->name)) /* the part would replace the whole */
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is the name of the whole buffer; a part needs another",
 			      call->name);
@@ -99,9 +99,9 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 	return explain_unlike(call, sharing, GPUSHARE_E_INVALID);
 }
 
-/* If the buffer is known to be gone, only its owner may bring it back. With --system, only its
- * tombstone proves the owner, and attachers can't bring back an ownerless buffer. With --system,
- * nobody can claim a generation that was never assigned. */
+/* If the buffer is known to be gone, only its owner may bring it back. With --system, three more
+ * rules apply. Only the buffer's tombstone proves who the owner is. Attachers can't bring back an
+ * ownerless buffer. Nobody can claim a generation that was never assigned. */
 static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
 	const struct registry *registry = call->registry;
@@ -183,7 +183,7 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 	struct entry *entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
 					 share->again, sharing->nameless);
 
-	if (entry && share->orphan) /* its owner, whoever it was, is gone */
+	if (entry && share->orphan) /* an attacher brings it back: its owner is gone */
 		buffer_orphan(call->state, entry, &call->session->user->nobody);
 	return entry;
 }

@@ -27,8 +27,8 @@ static int withdraw_nameless(const struct call *call, struct entry *entry)
 
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced)
 {
-	/* Memory with a descriptor outlives its owner, so its free is never deferred. Without a
-	 * descriptor, no buffer is kept. */
+	/* Memory with a descriptor outlives its owner, so its free is never deferred. A buffer
+	 * without a descriptor is never kept. */
 	bool deferred = defers && !backing_is_fd(entry->info.backing) && entry->info.attachers;
 
 	if (deferred && !state_limit(call->state, entry->user, LIMIT_deferred, 1)) {

@@ -146,7 +146,7 @@ int handle_request(struct registry *registry, struct ask *ask)
 	registry->reply.status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	if (status <= GPUSHARE_OK)
 		handle_answered(registry, ask);
-	if (status == HANDLE_ELSEWHERE) { /* it is counted at fds.sock */
+	if (status == HANDLE_ELSEWHERE) { /* the request will be counted at fds.sock */
 		session->user->own.requests--;
 		registry->state.users.total.requests--;
 	}
