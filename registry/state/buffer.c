@@ -21,8 +21,8 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
 
-/* Whether the session attaches its own process's memory, which doesn't count. But a buffer shared
- * by descriptor counts: its owner maps it again, as any attacher does. */
+/* Whether the session attaches its own process's memory, which isn't counted among the attachers.
+ * But a buffer shared by descriptor counts: its owner maps it again, as any attacher does. */
 static bool is_own(const struct session *session, const struct entry *entry)
 {
 	return entry->session && process_is_same(&session->peer, entry_owner(entry)) &&

@@ -47,8 +47,8 @@ bool buffer_is_alike(const struct entry *entry, const record *info);
 /* Iterate over the buffers kept without an owner, by deadline. Returns the one after `entry` (NULL:
  * the first). NULL: there is no more. */
 struct entry *buffer_next_kept(const struct state *state, const struct entry *entry);
-/* Enter a buffer into state.kept, without an owner. It emits no change, so records are loaded
- * with it. */
+/* Enter a buffer into state.kept, without an owner. Emits no change, so that it can be used to load
+ * records. */
 void buffer_load_kept(struct state *state, struct entry *entry);
 int buffer_compare_kept(const void *key, const struct tree_node *node);
 
@@ -57,8 +57,8 @@ int buffer_compare_kept(const void *key, const struct tree_node *node);
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced);
 /* The owner says that it holds the memory until the last attacher leaves. */
 void buffer_confirm(struct state *state, struct entry *entry);
-/* Remove a buffer without a name, or one whose record is contradicted by a later record, without a
- * tombstone. */
+/* Remove, without a tombstone, a buffer that has no name, or whose record is contradicted by a
+ * later record. */
 void buffer_end(struct state *state, struct entry *entry);
 
 /* Set the number of the session's attachments of that generation, even if no such buffer is known.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_ENTRY_H
 #define GPUSHARE_REGISTRY_ENTRY_H
-/* One buffer: its record, and what only the registry knows. There may be a million of them. struct
- * store has them all. */
+/* One buffer: its record, and what only the registry knows. There may be a million of them, all in
+ * struct store. */
 #include "index.h"
 #include "os/process.h"
 #include "protocol.h"
@@ -12,8 +12,9 @@ struct fdref;
 struct session;
 struct user;
 
-/* The fields of a record, except those of the owner and those that change by themselves, such as
- * the remaining ttl. The last members are the entry's own; here they take no further bytes. */
+/* The fields of a record (Buffer in registry.proto), except those of the owner and those that
+ * change by themselves, such as the remaining ttl. `nameless` and `unsynced` are the registry's
+ * own; here they take no further bytes. */
 struct known {
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	uint64_t address;
@@ -30,15 +31,15 @@ struct entry {
 	struct tree_node by_generation;
 	struct known info;  /* buffer.c maintains info.attachers */
 	gpushare_Tag *tags; /* info.tags_count */
-	/* only ever copied into an AttachReply and its record */
+	/* only ever copied, into an AttachReply and the saved record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	union {
-		struct fdref *fdref; /* its descriptor; NULL: it has none */
+		struct fdref *fdref; /* the buffer's descriptor; NULL: it has none */
 		uint64_t stored;     /* while records are read: fdref->stored */
 	};
 	struct session *session; /* NULL: kept without an owner */
 	struct process *parted;	 /* a copy of a former session's peer; NULL: none */
-	struct user *user;	 /* the user it is charged to: users.h; NULL: none */
+	struct user *user;	 /* who is charged for it (users.h); NULL: nobody */
 	union {
 		struct {
 			struct entry *prev, *next; /* list of the session's entries */
@@ -104,16 +105,16 @@ void store_init(struct store *store);
 void store_name(struct store *store, struct entry *entry);
 void store_unname(struct store *store, struct entry *entry);
 void store_remove(struct store *store, struct entry *entry);
-/* Give the entry, which has none, its generation. */
+/* Give a generation to the entry, which must have none. */
 void store_number(struct store *store, struct entry *entry, uint64_t generation);
 
 struct entry *store_find(const struct store *store, const char *name);
-/* With a name or without. */
+/* store_find_generation(): with a name or without. store_find_deferred(): only without a name. */
 struct entry *store_find_generation(const struct store *store, uint64_t generation);
 struct entry *store_find_deferred(const struct store *store, uint64_t generation);
 /* The first buffer above that generation, with a name or without. NULL past the end. */
 struct entry *store_next(const struct store *store, uint64_t generation);
-/* All of them; the body must not remove `entry`. */
+/* All buffers, with a name or without; the body must not remove `entry`. */
 #define STORE_FOREACH(store, entry) \
 	for (entry = store_next(store, 0); entry; entry = store_next(store, entry->info.generation))
 

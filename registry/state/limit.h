@@ -5,8 +5,8 @@
 
 /*
  * Limits of all users together and of each user; a request beyond one gets E_LIMIT. X(key, limit of
- * all, limit of one user, text after the number, remedy). registry.conf calls them KEY
- * and user_KEY. users.h counts against them.
+ * all, limit of one user, text after the number, remedy). registry.conf calls the limits KEY and
+ * user_KEY. users.h counts against them.
  */
 #define LIMITS(X) \
 	X(names, 4000000, 1000000, "names are shared", "free or unlink some") \
@@ -21,7 +21,7 @@
 	X(deferred, 4000000, 1000000, "buffers without a name are held", "detach some of them") \
 	X(tags, 16000000, 4000000, "tags are set", "remove some")
 
-/* The latest notices, which subscribers can still get. */
+/* How many of the latest notices subscribers can still get. */
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */

@@ -73,7 +73,8 @@ struct sessions {
 /* NULL: out of memory. */
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
 			    struct user *user);
-/* Mark the session as one without a connection. It no longer counts as a connection of its user. */
+/* Mark the session as one without a connection. The session no longer counts as a connection of its
+ * user. */
 void session_disconnect(struct sessions *sessions, struct session *session);
 /* Whether nothing is shared, attached or deferred, and the session has no role in a stream-sync
  * page. */
@@ -82,7 +83,7 @@ bool session_has_nothing(const struct session *session);
 struct session *session_find(const struct sessions *sessions, uint32_t id);
 struct session *session_find_key(const struct sessions *sessions,
 				 const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
-/* It must be disconnected, and its entries and attachments gone. */
+/* The session must be disconnected, and its entries and attachments gone. */
 void session_free(struct sessions *sessions, struct session *session);
 
 /* Set the number of attachments, whatever it was. With 0, the session no longer has the attachment,

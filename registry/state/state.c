@@ -109,7 +109,7 @@ unsigned int state_limit(struct state *state, struct user *user, enum limit what
 {
 	unsigned int index = user_reached(user, what, more);
 
-	/* Removing what ending sessions have makes room, but names that stay kept don't, so the
+	/* Removing what ending sessions have makes room, except for buffers that stay kept. So the
 	 * tries are limited. */
 	for (int tries = 0; index && tries < END_TRIES; tries++) {
 		if (!end_one_of(state, index > LIMIT_KINDS ? user : NULL))

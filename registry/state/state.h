@@ -38,7 +38,8 @@ enum change_kind {
 	/* it was kept without an owner; `session` owns it now; flags, mode and group may be new */
 	CHANGE_RETURN,
 	CHANGE_HOLD, /* its descriptor has been set, and isn't in the fd store */
-	/* its tags, or the data on its owner's process, are new; or it has another's descriptor */
+	/* its tags, or the data on its owner's process, are new; or a part has got its
+	 * descriptor */
 	CHANGE_UPDATE,
 	CHANGE_COMMIT,	/* its owner `session` has ended its staged state */
 	CHANGE_ORPHAN,	/* its owner has left; it is kept */
@@ -86,14 +87,14 @@ struct state {
 	struct tombstone tombstones[LIMIT_TOMBSTONES]; /* a ring */
 	unsigned int next_tombstone;
 	/*
-	 * The latest generation. Generations are never reused, not even over a restart of the
-	 * registry. They begin at the microseconds since boot, and fewer than one in a microsecond
-	 * are assigned. Descriptors in the fd store take their numbers from here, too. Nothing with
-	 * a generation outlives the kernel, so another boot may start again.
+	 * The latest generation. Generations are never reused, not even after a restart of the
+	 * registry. They begin at the microseconds since boot, and fewer than one per microsecond
+	 * is assigned. Descriptors in the fd store take their numbers from here, too. Nothing with
+	 * a generation outlives the kernel, so they may start again after a reboot.
 	 */
 	uint64_t generation;
-	/* The registry knows all generations above this one: if it doesn't have one, it removed
-	 * it. */
+	/* The registry knows all generations above this one: if it has no buffer of such a
+	 * generation, it has removed that buffer. */
 	uint64_t since;
 	void (*observe)(void *context, const struct change *change);
 	void *context;
@@ -115,16 +116,16 @@ void state_init(struct state *state);
 #define state_emit(state, ...) \
 	((state)->observe((state)->context, &(const struct change){__VA_ARGS__}))
 
-/* Begin to end a session whose connection has ended. Peers no longer find it, nor its buffers
- * unless these stay kept. state_end_one() removes what it has. */
+/* Begin to end a session whose connection has ended. Peers no longer find the session, nor its
+ * buffers unless these stay kept. state_end_one() removes what the session has. */
 void state_leave(struct state *state, struct session *session);
 /* Remove one entry or attachment of a session that has left. false: nothing is left, and the
  * session can be freed. */
 bool state_end_one(struct state *state, struct session *session);
 /* If the session that has this name is ending, remove the name now. */
 void state_end_name(struct state *state, const char *name);
-/* As user_reached(). If the limit is reached, remove a part of what ending sessions have to make
- * room. If that isn't enough, count a refusal. */
+/* As user_reached(). But if the limit is reached, first remove a part of what ending sessions have,
+ * to make room. If that isn't enough, count a refusal. */
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more);
 /* The data on the session's process is new: report that, and an update of each of its buffers. */
 void state_see(struct state *state, struct session *session);

@@ -72,7 +72,7 @@ struct tree_node *tree_above(const struct tree *tree, const void *key)
 	return found;
 }
 
-/* `key` NULL: all nodes below `node` in the tree are above the key. */
+/* `key` is NULL if `node` and all its descendants are known to be above the key. */
 static bool walk_from(const struct tree *tree, struct tree_node *node, const void *key, bool at,
 		      bool (*visit)(void *context, struct tree_node *node), void *context)
 {

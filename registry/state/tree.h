@@ -21,7 +21,7 @@ struct tree {
 
 /* The struct that contains the node. */
 #define TREE_OF(type, member, node) ((type *)((char *)(node)-offsetof(type, member)))
-/* The same for what was looked up. NULL: NULL. */
+/* The same for the result of a look-up; NULL if that is NULL. */
 #define TREE_FOUND(type, member, found) ((type *)tree_outer((found), offsetof(type, member)))
 static inline void *tree_outer(struct tree_node *found, size_t offset)
 {

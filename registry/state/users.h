@@ -75,8 +75,8 @@ struct user {
 	uint64_t sockets; /* its connections to either socket, also those without a session */
 	/* server/connection.c: connections that wait for a turn */
 	struct connection *todo;
-	bool looks_up_group;	    /* one of its connections looks up a group, */
-	struct connection *delayed; /* and these have to, too */
+	bool looks_up_group;	    /* one of its connections looks up a group */
+	struct connection *delayed; /* connections that wait to look up a group */
 	struct user *prev, *next;
 	struct closer *closer; /* closes descriptors that fds.sock refused; NULL: none so far */
 	UT_hash_handle hh;
@@ -90,7 +90,7 @@ struct users {
 	uint64_t fds; /* descriptors that are held: struct fdref */
 };
 
-/* For each limit, two texts for the error message: after the number, and on what helps. */
+/* For each limit, two texts for the error message: the words after the number, and the remedy. */
 extern const struct limit_text {
 	const char *what, *helps;
 } limit_texts[LIMIT_KINDS];
@@ -105,7 +105,7 @@ struct user *user_of(struct users *users, uint32_t uid);
 bool user_opens(struct user *user);
 void user_closes(struct user *user);
 /* Whether the user has more than limits.spare sockets without a session, or all users together have
- * nearly as many sockets or descriptors as they may. */
+ * nearly as many sockets or descriptors as they may have. */
 bool user_is_crowded(const struct user *user);
 void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);
@@ -131,15 +131,16 @@ struct fdref {
 	int fd;
 	unsigned int references; /* also one for each entry: a buffer and its parts */
 	uint64_t stored;	 /* its number in the fd store; 0: it isn't there */
-	struct user *user;	 /* the user it is charged to; NULL: none */
-	/* fdstore/fdstore.c: all that are in the store, and whether the other side has it */
+	struct user *user;	 /* who is charged for it; NULL: nobody */
+	/* fdstore/fdstore.c: the list of those in the store; `sent`: the service manager or keeper
+	 * has it */
 	struct fdref *prev, *next;
 	bool sent;
 };
 
 /* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */
 struct fdref *fdref_new(struct users *users, struct user *user, int fd);
-/* If it is charged to nobody, charge the user. */
+/* If nobody is charged for the descriptor, charge the user. */
 void fdref_charge(struct fdref *fdref, struct user *user);
 /* Adds a reference. */
 static inline struct fdref *fdref_again(struct fdref *fdref)
