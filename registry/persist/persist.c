@@ -45,8 +45,8 @@ void save_entry(struct registry *registry, struct entry *entry)
 	gpushare_Entry *saved = &what.change.entry;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
-	/* If the buffer travels as a descriptor, write its record only once that is in the fd
-	 * store. A successor must find both. */
+	/* If the buffer is shared by descriptor, write its record only after the descriptor is in
+	 * the fd store: a successor must find both. */
 	if (!records_are_kept(registry->records) ||
 	    (backing_is_fd(entry->info.backing) && !entry->info.nameless && !entry->fdref &&
 	     !entry->info.missing))
@@ -166,8 +166,8 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 	return true;
 }
 
-/* If the records are from another pid namespace, a process that sent no Hello.self is known by its
- * pid there. That holds even if the process runs in a nested namespace. */
+/* If the records are from another pid namespace, a process that sent no Hello.self is identified by
+ * its pid there, even if the process runs in a nested namespace. */
 static struct process process_of(const struct registry *registry, const gpushare_Session *saved)
 {
 #define F(field) .field = saved->field,
@@ -181,10 +181,10 @@ static struct process process_of(const struct registry *registry, const gpushare
 }
 
 /* The functions below ignore what they can't restore. Records are read from the oldest on, so the
- * last one of a thing is valid. */
+ * last one of each thing is valid. */
 
-/* Two records with one key are of one process, whose identity was seen differently. Either will
- * do. */
+/* Two sessions' records with one key are of one process, whose identity was seen differently.
+ * Either will do. */
 static void load_session(struct registry *registry, const gpushare_Session *saved)
 {
 	const struct process peer = process_of(registry, saved);
@@ -200,7 +200,7 @@ static void load_session(struct registry *registry, const gpushare_Session *save
 	session_disconnect(&registry->state.sessions, session);
 }
 
-/* The entry as it was saved, without its generation, to be put into the store. NULL: out of
+/* Make the entry as it was saved, without its generation, to be put into the store. NULL: out of
  * memory. */
 static struct entry *fill(const struct registry *registry, struct session *session,
 			  const gpushare_Entry *saved)
@@ -226,7 +226,7 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	if (backing_is_fd(entry->info.backing) && !saved->nameless)
-		/* 0: an older registry wrote this */
+		/* 0: from an older registry, which used the generation */
 		entry->stored = saved->stored ? saved->stored : info->generation;
 	entry->info.deferred = info->deferred && saved->nameless;
 	entry->info.unsynced = saved->unsynced && saved->nameless;
@@ -293,8 +293,7 @@ static bool read_record(void *context, const gpushare_State *what)
 		registry->loading = load_header(registry, &what->change.header);
 	if (!registry->loading) /* there is no valid header, which must come first */
 		return false;
-	switch (
-	    what->which_change) { /* a kind that this version doesn't know is from a later one */
+	switch (what->which_change) { /* ignores the kinds of later versions */
 	case gpushare_State_session_tag:
 		load_session(registry, &what->change.session);
 		break;
@@ -310,8 +309,8 @@ static bool read_record(void *context, const gpushare_State *what)
 	return true;
 }
 
-/* Give buffers that travel as a descriptor their descriptor from the fd store, or mark them as
- * missing. No new buffer or descriptor gets a number that is in use. */
+/* Give buffers that are shared by descriptor their descriptor from the fd store, or mark them as
+ * missing. Also ensure that no new buffer or descriptor gets a number that is in use. */
 static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
@@ -358,8 +357,8 @@ static bool lives(const struct registry *registry, const struct session *session
 	return process_lives(&session->peer);
 }
 
-/* Watch the sessions' processes, and end the sessions whose process is dead. A process may have
- * ended before watch_add(), and another one may have its pid. */
+/* Watch the sessions' processes, and end the sessions whose process is dead. Check that after
+ * watch_add(): a process may have ended before, and another one may have its pid. */
 static void end_dead(struct registry *registry)
 {
 	struct session *session, *after;
@@ -411,8 +410,8 @@ bool restore_open(struct registry *registry, const char *directory)
 	end_dead(registry);
 	missing = end_lost(registry);
 	save_all(registry);
-	if (!records_are_kept(
-		registry->records)) /* the disk was full; the old file is removed now */
+	/* If the disk was full, save_all() has removed the old file, so try again. */
+	if (!records_are_kept(registry->records))
 		save_all(registry);
 	fdstore_settle(registry->fdstore);
 	STORE_FOREACH (&registry->state.store, entry) {

@@ -3,9 +3,9 @@
 #define GPUSHARE_REGISTRY_PERSIST_H
 /*
  * Writes the state as records (state.proto) at each change, before the registry answers. The next
- * registry reads them. That one also has the descriptors of the fd store, and clients that will
- * reconnect. Until its client reconnects, a session of a predecessor is a disconnected session: it
- * has no connection, and ends with its process.
+ * registry reads them. It also gets the descriptors of the fd store, and its predecessor's clients
+ * will reconnect. Until its client reconnects, a session of a predecessor is a disconnected
+ * session: it has no connection, and ends with its process.
  *
  * Each session, buffer, attachment and participant has a `record_slot`: where its record is in
  * registry.state, or was in an earlier file of that name (records_has()). 0: it has no record. Call
@@ -25,7 +25,7 @@ void save_session(struct registry *registry, struct session *session);
 /* Write a participant's roles. Without roles, drop its record. */
 void save_participant(struct registry *registry, struct participant *participant);
 
-/* To be called before an answer: removes dropped descriptors from the fd store. */
+/* Call this before an answer is sent: it removes dropped descriptors from the fd store. */
 void save_flush(struct registry *registry);
 /* Write the whole state into a new file. */
 void save_all(struct registry *registry);

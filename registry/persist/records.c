@@ -94,7 +94,7 @@ bool records_are_kept(const struct records *records)
 	return records && records->file >= 0;
 }
 
-/* Continue with that file, which is empty (-1: with none). Returns the previous one. */
+/* Continue with `file`, which is empty (-1: without a file). Returns the previous one. */
 static int switch_to(struct records *records, int file)
 {
 	int old = records->file;
@@ -143,7 +143,7 @@ static void put_off(struct records *records, int error)
 	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
 }
 
-/* In another thread: freeing a large file's memory takes long. */
+/* Close the file in another thread: freeing a large file's memory takes long. */
 static void close_later(int file)
 {
 	if (file >= 0)
@@ -208,8 +208,8 @@ static bool write_at(struct records *records, const void *from, size_t size, uns
 	return wrote == (ssize_t)size || fail(records, wrote < 0 ? errno : ENOSPC);
 }
 
-/* The slot's head stays valid at any moment, because a successor walks from head to head. If memory
- * is out, the slot stays unused until the file is rewritten. */
+/* Write a head without a record: a successor walks from head to head, so each slot always has a
+ * valid one. If memory is out, the slot stays unused until the file is rewritten. */
 static void free_slot(struct records *records, unsigned int slot, uint8_t units)
 {
 	struct free_slots *list = &records->free[units];
