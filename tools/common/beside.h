@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_BESIDE_H
 #define GPUSHARE_TOOLS_BESIDE_H
-/* Find the preload library and other programs, beside this program or where they are installed. */
+/* Find the preload library, or another program, beside this program or where it is installed. */
 #include <limits.h>
 #include <stdbool.h>
 

@@ -33,7 +33,7 @@ char *columns_text(struct libscols_table *table)
 {
 	char *text = NULL, *to;
 
-	/* libsmartcols prints the titles only if there is a line */
+	/* libsmartcols prints the titles only if the table has a line: add an empty one */
 	if (table && scols_table_is_empty(table) && !scols_table_is_noheadings(table))
 		scols_table_new_line(table, NULL);
 	if (table && scols_print_table_to_string(table, &text))

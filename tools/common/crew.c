@@ -11,14 +11,15 @@ struct crew {
 	pthread_cond_t begun, ended;
 	void (*work)(void *user, size_t piece);
 	void *user;
-	size_t next, pieces; /* no thread has taken the pieces from `next` on */
-	size_t busy;	     /* number of pieces that threads work on */
+	size_t next, pieces; /* of the job; no thread has taken those from `next` on */
+	size_t busy;	     /* number of pieces that threads are working on */
 	bool leave;
 	int count;
 	pthread_t threads[CREW_MAX];
 };
 
-/* Call with the lock held. It is released during each work(). */
+/* Work on pieces until all are taken. The caller holds the lock, which is released during each
+ * work(). */
 static void crew_work(struct crew *crew)
 {
 	while (crew->next < crew->pieces) {

@@ -9,8 +9,8 @@ struct crew;
 
 #define CREW_MAX 16
 
-/* Start `threads` threads, CREW_MAX at most. If fewer can be created, or none, the crew still
- * works: the caller of crew_wait() works on pieces too. NULL: no memory. */
+/* Start `threads` threads, at most CREW_MAX. Even if none can be created, all jobs get done,
+ * because crew_wait() works on them too. NULL: no memory. */
 struct crew *crew_new(int threads);
 void crew_free(struct crew *crew); /* NULL is allowed; no job may be running */
 /* Start a job: the threads call work(user, piece) once for each piece from 0 to pieces - 1, in any

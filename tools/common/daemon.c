@@ -39,7 +39,7 @@ int daemon_connect(const char *directory)
 	return -1;
 }
 
-/* Read /proc/PID/NAME with a NUL at the end. Returns its length; -1: it can't be read. */
+/* Read /proc/PID/NAME, and append a NUL. Returns the length without the NUL; -1: can't be read. */
 static ssize_t read_proc(int32_t pid, const char *name, char out[PROC_TEXT_MAX])
 {
 	char path[PROC_PATH_MAX];
@@ -65,7 +65,7 @@ static int32_t parent_of(int32_t pid)
 	return behind && sscanf(behind, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* The service that the process's cgroup belongs to: the end of a path such as
+/* Find the process's systemd service: the last part of its cgroup's path, such as
  * /user.slice/user-1000.slice/user@1000.service/app.slice/gpushare-registry.service. */
 static bool find_unit(int32_t pid, char out[NAME_MAX + 1])
 {
@@ -96,7 +96,8 @@ static const struct daemon_starter *find_starter(struct daemon *daemon)
 	command[strcspn(command, "\n")] = '\0';
 	if (!strcmp(command, KEEPER_NAME))
 		return &by_keeper;
-	if (orphan) /* before the test for systemd, which adopts orphans */
+	/* A program starts the registry with --orphan. Systemd may adopt it, so test this first. */
+	if (orphan)
 		return &by_program;
 	if (strcmp(command, "systemd") != 0 || !find_unit(daemon->pid, daemon->unit))
 		return &by_hand;

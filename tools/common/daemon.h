@@ -8,26 +8,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Who started the registry. */
+/* How the registry was started. */
 struct daemon_starter {
 	const char *word; /* in JSON */
 	const char *text;
 };
 
 struct daemon {
-	int32_t pid; /* 0: in a pid namespace that is not visible from here */
+	int32_t pid; /* 0: the process is in a pid namespace that is not visible from here */
 	uid_t uid;
 	const struct daemon_starter *starter;
-	char unit[NAME_MAX +
-		  1];	    /* such as "gpushare-registry.service"; "": systemd did not start it */
+	/* such as "gpushare-registry.service"; "": systemd did not start the registry */
+	char unit[NAME_MAX + 1];
 	bool of_user;	    /* the unit belongs to the user's service manager */
-	char log[PATH_MAX]; /* regular file for its standard error; "": none, or unknown */
+	char log[PATH_MAX]; /* regular file with the registry's stderr; "": none, or unknown */
 };
 
-/* Connect to the registry's socket for file descriptors in `directory`. Returns -1 with errno on
- * failure. */
+/* Connect to the registry's socket fds.sock in `directory`. Returns a descriptor, or -1 with
+ * errno. */
 int daemon_connect(const char *directory);
-/* Returns 0 or an errno: ENOENT, ENOTDIR or ECONNREFUSED if no process serves the directory. */
+/* Returns 0 or an errno. ENOENT, ENOTDIR and ECONNREFUSED: no process serves the directory. */
 int daemon_find(const char *directory, struct daemon *out_daemon);
 
 #endif

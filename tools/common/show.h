@@ -14,7 +14,7 @@ json_t *show_registry_json(const struct gpushare_registry_info *info);
 int show_dump(json_t *value);
 /* show_dump() in one line. */
 int show_dump_line(json_t *value);
-uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
+uint64_t show_since(uint64_t unix_ns);			   /* seconds from then to now */
 void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": out of range */
 const char *show_backing(const struct gpushare_info *info);
 
@@ -22,14 +22,15 @@ const char *show_backing(const struct gpushare_info *info);
 /* For example "trainer[123]"; bytes that aren't printable ASCII become '?'. */
 void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX]);
-/* For example "rw-r----- alice:video". Ids that the host has no name for are printed as numbers. */
+/* For example "rw-r----- alice:video". Ids without a name on this host are printed as numbers. */
 void show_rights(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 /* False if this user owns the buffer and its mode is 0600. Listings then omit the rights. */
 bool show_has_rights(const struct gpushare_info *info);
 /* For example "dtype=f16 shape=2,3". */
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 json_t *show_tags_json(const struct gpushare_info *info);
-/* show_json() with the list `holders`, which is empty if the registry can't list them. */
+/* Like show_json(), with a list `holders` of the processes that have the buffer attached. The list
+ * is empty if the registry can't give it. */
 json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_session *session);
 
 #define SHOW_STATE_MAX 160

@@ -34,7 +34,7 @@ static int look(const struct gpushare_info *info, void *user)
 
 	if (++meant->looked > LOOKED_AT)
 		return 1;
-	/* If every character differs, it is no typing error: don't suggest "ab" for "x". */
+	/* If every character differs, the name isn't mistyped: don't suggest "ab" for "x". */
 	if (away > meant->most || away >= strlen(meant->name))
 		return 0;
 	for (; at && meant->found[at - 1].distance > away; at--)
@@ -45,8 +45,8 @@ static int look(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-/* For example "; did you mean "weights" or "wight"?". "" if no name is close enough, or if
- * `status` isn't about a missing name. */
+/* Write for example "; did you mean "weights" or "wight"?". If no name is close enough, or `status`
+ * doesn't say that the name is missing, write "". */
 static void suggest(struct gpushare_session *session, const char *name, int status,
 		    char out[SUGGEST_MAX])
 {

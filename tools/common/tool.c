@@ -12,12 +12,12 @@
 #include "base/cleanup.h"
 #include "protocol.h"
 
-#define FIELD_LABEL 12 /* columns of a label and the blanks after its colon */
+#define FIELD_LABEL 12 /* columns of a label plus the blanks after the colon */
 
 const char *tool_name = "gpushare", *tool_verb;
 
-/* The text may come from files or other processes, so replace control characters. The caller frees
- * it. NULL: out of memory. */
+/* Format the text. Replace control characters, because parts of it may come from files or other
+ * processes. The caller frees the result. NULL: out of memory. */
 static char *safe_text(const char *format, va_list arguments)
 {
 	char *text = NULL;

@@ -27,14 +27,14 @@ void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Print the line "label: text" on stdout, with aligned texts. Control characters become '?'. */
 void tool_field(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* getopt_long(), but its messages begin with tool and verb. If it returns '?', it has printed the
- * error, and which --help to try. */
+/* Like getopt_long(), but messages begin with the tool's name and the verb. If the result is '?',
+ * the error has been printed, and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
 /* Call `bad` for each environment variable that the library ignores because its value is invalid.
  * `wanted`: describes valid values. */
 typedef void tool_bad_setting(const char *variable, const char *value, const char *wanted);
 void tool_check_settings(tool_bad_setting *bad);
-/* Report such a variable. */
+/* A `bad` for tool_check_settings() that reports the variable on stderr. */
 tool_bad_setting tool_say_setting;
 /* Print why the last gpushare call returned `status`. Returns TOOL_FAILED. */
 int tool_failed(int status);
@@ -55,12 +55,12 @@ bool tool_parse_seconds(const char *text, unsigned int *out_ms);
 void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* for example "1.5 MiB" */
 void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* for example "3m12s" */
 /* Copy text of another process, made safe for a terminal and JSON: bytes that aren't printable
- * ASCII become '?'. Cuts it to `out_size`, NUL included. `out` may be `from`. */
+ * ASCII become '?'. The copy is cut to `out_size`, NUL included. `out` may be `from`. */
 void tool_printable(const char *from, char *out, size_t out_size);
 void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 
-bool tool_is_pattern(const char *name); /* whether it has a pattern's characters: '*', '?', '[' */
-/* Whether `name` is a valid buffer name. If not, reports why. It needs no registry. */
+bool tool_is_pattern(const char *name); /* whether `name` contains '*', '?' or '[' */
+/* Whether `name` is a valid buffer name. If not, reports why. Needs no registry. */
 bool tool_check_name(const char *name);
 /*
  * Open a session with the registry in `directory` (NULL: the default). If no registry runs, start
