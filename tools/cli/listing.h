@@ -14,7 +14,8 @@ enum listing_flag {
 #define LISTING_SIZE (LISTING_BUFFERS | LISTING_NUMBER)
 #define LISTING_MORE (LISTING_BUFFERS | LISTING_IF_ANY)
 
-/* X(title, flags, number to sort by (by text if equal), how verb_ls.c writes the cell) */
+/* X(title, flags, number to sort by, code of verb_ls.c that writes the cell). Cells with equal
+ * numbers are sorted by their texts. */
 #define LISTING_COLUMNS(X) \
 	X(NODE, LISTING_MORE, 0, strcpy(cell, listing->node ? listing->node : "")) \
 	X(NAME, LISTING_ALL, 0, strcpy(cell, info->name)) \

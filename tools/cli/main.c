@@ -55,7 +55,7 @@ static const char *const other_words[][2] = {
 #undef X
 };
 
-/* Whether both words have the same length and letters, as if keys were typed in the wrong order. */
+/* Whether both words have the same length and letters, as when letters were swapped in typing. */
 static bool same_letters(const char *a, const char *b)
 {
 	size_t length = strlen(a);
@@ -80,8 +80,8 @@ static int help(int argc, char **argv)
 	return argc > 1 ? verb_help(argv[1]) : verb_help_all();
 }
 
-/* Find the verb to suggest for a word that is no verb: from the list above, else the closest one,
- * if at most a third of the letters differ. NULL: none. */
+/* Find the verb to suggest for an unknown word: by other_words, else the verb with the closest
+ * name, if at most a third of the letters differ. NULL: none. */
 static const struct verb *find_meant(const char *word)
 {
 	unsigned int most = strlen(word) < 3 ? 1 : (unsigned int)strlen(word) / 3;
@@ -118,7 +118,7 @@ static int run_verb(int argc, char **argv)
 	return tool_usage("there is no verb '%s'; the verbs are%s", argv[0], verb_names);
 }
 
-/* main() under this program's second name. */
+/* main() if the program is called gpushare-attach. */
 static int attach_main(int argc, char **argv)
 {
 	tool_name = argv[0] = (char *)ATTACH_NAME;

@@ -9,7 +9,7 @@
 #include "verbs.h"
 
 #define OPTIONS_MAX 32
-#define FIRST 256 /* getopt_long() returns FIRST + index for a long option: above all letters */
+#define FIRST 256 /* getopt_long() returns FIRST + index for a long option; letters are less */
 #define INTERVAL_MS 1000
 #define INTERVAL_LEAST_MS 50
 
@@ -74,7 +74,7 @@ static bool dtype(const char *value, void *out)
 	return given && (!before || before == given);
 }
 
-/* gpushare-attach also accepts an element type: it means text of that type. */
+/* gpushare-attach also accepts an element type as format: text, with elements of that type. */
 static bool format(const char *value, void *out)
 {
 	static const char *const names[] = {

@@ -13,7 +13,7 @@
 
 struct usage_word {
 	char text[USAGE_WORD_MAX];     /* without brackets and dots */
-	char argument[USAGE_WORD_MAX]; /* an option's argument, such as DIR; "": it takes none */
+	char argument[USAGE_WORD_MAX]; /* an option's argument, such as DIR; "": none */
 	bool option;
 	bool again; /* ends in "...": may be repeated */
 };

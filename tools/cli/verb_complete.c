@@ -148,7 +148,7 @@ static void complete_verb(const char *arguments, int argc, char **argv)
 	for (int i = 0; i < argc - 1; i++) {
 		if (!usage_find(arguments, argv[i], &word) || !*word.argument) {
 			operands += argv[i][0] != '-';
-		} else if (++i == argc - 1) { /* the word being typed is its argument */
+		} else if (++i == argc - 1) { /* the word being typed is this option's argument */
 			offer(word.argument, directory);
 			return;
 		} else if (!strcmp(argv[i - 1], "--dir")) {

@@ -14,7 +14,7 @@ static int parse(int argc, char **argv, struct options *out)
 {
 	int code;
 
-	signal(SIGXFSZ, SIG_IGN); /* write() then reports a file over the size limit */
+	signal(SIGXFSZ, SIG_IGN); /* write() then fails with EFBIG at the file size limit */
 	code = options_parse(argc, argv, out);
 	out->copy.registry = out->directory;
 	out->copy.names = argv + optind;
@@ -23,8 +23,8 @@ static int parse(int argc, char **argv, struct options *out)
 	return code;
 }
 
-/* Run a verb, unless an option was given that is in neither of the two usage texts. `what`: the
- * request, for the message. */
+/* Run a verb. Refuse an option that is in neither of the two usage texts; in that message, `what`
+ * names the request. */
 static int run_with(const struct options *options, const char *usage, const char *also,
 		    const char *what, int (*verb)(const struct options *))
 {
@@ -133,8 +133,8 @@ static int run_diff(const struct options *options)
 					     : tool_usage("a file is compared with one NAME");
 }
 
-/* `first`: offset of the member for an operand before the names; 0: no such operand. `least`,
- * `most`: how many names are allowed. */
+/* `first`: offset in struct copy_request of the member for the operand before the names; 0: there
+ * is no such operand. `least`, `most`: how many names are allowed. */
 static int run(int argc, char **argv, size_t first, int least, int most,
 	       int (*verb)(const struct options *options))
 {

@@ -138,7 +138,7 @@ int verb_help(const char *verb)
 	return tool_flush(TOOL_DONE);
 }
 
-/* The operands in a verb's usage text, which follow the options; begins with a blank, or is "". */
+/* Return the part of a usage text after the options: " NAME..." for example, or "". */
 static const char *operands(const char *arguments)
 {
 	const char *at = arguments;

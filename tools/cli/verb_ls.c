@@ -40,13 +40,13 @@ struct listing {
 	enum column columns[COLUMNS + 1];
 	int count, shown, sorted;
 	json_t *array; /* with --json */
-	/* What is listed: of this host, or with --nodes the answers of all nodes. */
+	/* Source of the records: list() on this host, or with --nodes the answers of all nodes. */
 	int (*list)(struct gpushare_session *session, const char *glob,
 		    int (*visit)(const struct gpushare_info *info, void *user), void *user);
 	struct gpushare_session *session;
 	struct nodes nodes;
 	struct node_answers *answers;
-	const char *node; /* the present record's node; NULL: this host */
+	const char *node; /* of the current record; NULL: this host */
 	bool bad_node;	  /* a node's name can't be written as JSON */
 };
 
@@ -63,8 +63,8 @@ static void put_size(const struct listing *listing, uint64_t size, char cell[SHO
 		put_number(size, cell);
 }
 
-/* A file for each GPU, in a folder with its PCI bus address. nvidia-smi numbers GPUs in that
- * order. */
+/* The driver has such a file for each GPU, in a folder named by the GPU's PCI bus address.
+ * nvidia-smi numbers GPUs in the order of these addresses. */
 #define INFORMATION "/proc/driver/nvidia/gpus/*/information"
 #define GPUS_MAX 64
 
@@ -72,7 +72,7 @@ static struct gpu {
 	char uuid[TOOL_TEXT_MAX], model[TOOL_TEXT_MAX];
 } gpus[GPUS_MAX];
 
-/* Lines are "GPU UUID: <blanks> GPU-..." and "Model: <blanks> NVIDIA H200". */
+/* The file has lines "GPU UUID: <blanks> GPU-..." and "Model: <blanks> NVIDIA H200". */
 static void read_gpu(const char *path, struct gpu *gpu)
 {
 	FILE *file = fopen(path, "re");
@@ -145,7 +145,7 @@ static void put_rights(const struct listing *listing, const struct gpushare_info
 		show_rights(info, cell);
 }
 
-/* Write a cell's text. Returns the number to sort by before the text. */
+/* Write a cell's text. Returns the number to sort by; cells with equal numbers sort by text. */
 static uint64_t put_cell(const struct listing *listing, enum column column,
 			 const struct gpushare_info *info, char cell[SHOW_CELL_MAX])
 {

@@ -29,7 +29,8 @@
 	  "The longest time in microseconds for which the registry's lock was held.") \
 	X(hidden_total, counter, hidden, "Requests for a name that the user may not see.")
 
-/* X(name, type, array of gpushare_count, label, member that holds the value, help text) */
+/* X(name, type, array of gpushare_count, label, member that holds the value, help text): metrics
+ * with one number for each value of the label */
 #define FAMILIES(X) \
 	X(buffers, gauge, by_backing, "backing", count, "Buffers that have a name, by backing.") \
 	X(buffer_bytes, gauge, by_backing, "backing", bytes, \
@@ -108,7 +109,7 @@ static void metrics_print(FILE *to, const struct gpushare_registry_info *info)
 #undef X
 }
 
-/* Doesn't start a registry: without one, the metrics report that it is down. */
+/* Starts no registry: if none runs, the metrics report that (gpushare_up 0). */
 static int read_registry(const char *directory, struct gpushare_registry_info *out_info)
 {
 	const struct gpushare_open_options options = {.directory = directory, .no_autostart = 1};

@@ -39,7 +39,8 @@ int verb_pull(int argc, char **argv)
 		return code;
 	if (argc - optind != 1)
 		return tool_usage("pull wants one NODE:NAME; quote a pattern, such as 'a:llama/*'");
-	name = strrchr(argv[optind], ':'); /* an address may have brackets */
+	/* only NAME may be a pattern: in NODE, '[' begins an IPv6 address */
+	name = strrchr(argv[optind], ':');
 	if (options.as && name && tool_is_pattern(name))
 		return tool_usage("--as is for one NAME, not for a pattern");
 	if (options.follows && name && tool_is_pattern(name))
@@ -61,7 +62,7 @@ int verb_pull(int argc, char **argv)
 	return session ? node_pull(&pull, session) : TOOL_FAILED;
 }
 
-/* X(title, right, text of `one`) */
+/* X(title, flags of the column, text for the node `one`) */
 #define NODES_COLUMNS(X) \
 	X("NODE", 0, one->node->name) \
 	X("ADDRESS", 0, one->node->address.text) \

@@ -19,8 +19,8 @@
 #include "verbs.h"
 
 #define EXIT_NOT_RUNNING 3    /* the exit code of systemctl status */
-#define STOP_MS 5000	      /* gpushare-registry --replace waits as long */
-#define UNITS "/run/gpushare" /* directories there belong to units of the system */
+#define STOP_MS 5000	      /* the same as in gpushare-registry --replace */
+#define UNITS "/run/gpushare" /* systemd's system units have their directories there */
 
 struct call {
 	char path[GPUSHARE_PATH_MAX];
@@ -54,7 +54,7 @@ static int registry_start(struct call *call)
 			   call->path);
 		return TOOL_FAILED;
 	}
-	unsetenv("GPUSHARE_AUTOSTART"); /* 0 must not forbid this start */
+	unsetenv("GPUSHARE_AUTOSTART"); /* a value of 0 would forbid this start */
 	session = tool_open(call->path, true);
 	if (!session || daemon_find(call->path, &call->daemon))
 		return TOOL_FAILED;
@@ -71,7 +71,8 @@ struct loss {
 	char name[GPUSHARE_NAME_MAX + 1]; /* of one buffer that would be lost */
 };
 
-/* Living processes give their names to the next registry. Kept buffers of ended ones are lost. */
+/* Count the buffers that would be lost: kept ones whose owners have ended. A living owner gives its
+ * names to the next registry. */
 static int count_loss(const struct gpushare_info *info, void *user)
 {
 	struct loss *loss = user;

@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_TOOLS_VERBS_H
 #define GPUSHARE_TOOLS_VERBS_H
 /*
- * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c; those that
- * copy are in verb_copy.c. --help, shell completion and options_parse() read `arguments`. Words in
- * capitals are placeholders (verb_complete.c). options.c has the options.
+ * The verbs of `gpushare`: X(verb, arguments, summary). Most are in verb_<verb>.c. Those that copy
+ * are in verb_copy.c, `events` in verb_ls.c, `nodes` and `pull` in verb_node.c. --help, shell
+ * completion and options_parse() read `arguments`. Words in capitals are placeholders
+ * (verb_complete.c). options.c has the options.
  */
 #include "common/tool.h"
 
@@ -15,7 +16,7 @@
 
 #define LIST_OPTIONS "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] "
 
-/* X(word, separator before it in the usage text, whether it accepts --force, and --json) */
+/* X(word, separator before it in the usage text, whether it accepts --force, whether --json) */
 #define REGISTRY_ACTIONS(X) \
 	X(start, "", false, false) \
 	X(stop, "|", true, false) \
@@ -75,7 +76,7 @@
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
 	  "show what works here and what doesn't, and why; with PROGRAM, also for that program")
 
-/* gpushare-attach has an option for each verb that copies. */
+/* gpushare-attach does what the verbs that copy do. Options such as --restore choose the verb. */
 #define ATTACH_NAME "gpushare-attach"
 #define ATTACH_USAGE \
 	"[-o FILE] [--rate] [--diff PATH] [--follow] [--count N] [--wait-for SEQ] [--timeout " \
@@ -92,12 +93,12 @@ VERBS(X)
 int verb_attach(int argc, char **argv);
 struct verb {
 	const char *name;
-	const char *usage, *summary; /* NULL: of help and version */
+	const char *usage, *summary; /* NULL for help and version */
 	int (*run)(int argc, char **argv);
 };
-/* All verbs, and ATTACH_NAME; ends with an empty one. */
+/* All verbs, and ATTACH_NAME. In the last entry, `name` is NULL. */
 extern const struct verb verbs[];
-/* Find a verb by its name, or by another word for it. NULL: none. */
+/* Find a verb by its name or by an alias such as "list". NULL: none. */
 const struct verb *verb_find(const char *word);
 /* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
 int verb_help(const char *verb);
