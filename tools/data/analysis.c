@@ -19,7 +19,7 @@ bool analysis_wanted(const struct query *query)
 	return query->stats || query->sha256 || query->diff || query->plot;
 }
 
-/* Open the file of --diff, at its data. Refuse a .npy file whose type is not that of --dtype. */
+/* Open the file of --diff, and seek to its data. Refuse a .npy file whose type isn't --dtype's. */
 static bool open_theirs(struct analysis *analysis)
 {
 	const char *path = analysis->query->diff;

@@ -10,7 +10,7 @@
 /* A result in addition to enum tool_exit: the file of --diff differs. */
 #define ANALYSIS_DIFFERS 3
 
-/* What --diff has found, element by element. */
+/* The result of --diff so far. */
 struct compare {
 	enum dtype dtype;
 	uint64_t done;			    /* bytes that were compared */
@@ -35,16 +35,17 @@ struct analysis {
 	int fd;		     /* the file of --diff; -1: none */
 	uint64_t theirs;     /* bytes of data in the file of --diff */
 	int error;	     /* errno of a failed read or allocation */
-	unsigned char *room; /* for the bytes of that file */
+	unsigned char *room; /* memory for bytes of the file of --diff */
 	size_t room_size;
 };
 
 /* Whether the query has --stats, --sha256, --diff or --plot. The caller draws the plot. */
 bool analysis_wanted(const struct query *query);
-/* Fails if the file of --diff can't be read, or is a .npy file of another type. Returns false after
- * reporting that. Call analysis_end() in any case. */
+/* Returns false after reporting that the file of --diff can't be read, or is a .npy file of another
+ * type than --dtype's. Call analysis_end() in any case. */
 bool analysis_begin(struct analysis *analysis, const struct query *query,
 		    const struct layout *layout);
+/* Analyse the next bytes. Returns false with errno in analysis->error. */
 bool analysis_add(struct analysis *analysis, const void *data, size_t size);
 /* Print the results. Return a tool_exit, or ANALYSIS_DIFFERS. */
 int analysis_report(struct analysis *analysis);

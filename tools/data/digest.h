@@ -7,7 +7,7 @@
 
 #define DIGEST_TEXT_MAX (2 * SHA256_DIGEST_SIZE + 1) /* hex, NUL included */
 
-/* End the digest, begun and fed by nettle's functions, and write it as hex. */
+/* End a digest that nettle's functions began and updated, and write it as hex. */
 static inline void digest_end(struct sha256_ctx *digest, char out[DIGEST_TEXT_MAX])
 {
 	unsigned char bytes[SHA256_DIGEST_SIZE];

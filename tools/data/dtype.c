@@ -43,7 +43,7 @@ static uint64_t dtype_unsigned(enum dtype dtype, const void *data)
 	return dtype == DTYPE_BOOL ? value != 0 : value;
 }
 
-/* The shift to the right extends the sign. */
+/* Extend the sign to 64 bits, by an arithmetic shift to the right. */
 static int64_t dtype_signed(enum dtype dtype, const void *data)
 {
 	size_t unused = 64 - 8 * all[dtype].size;
@@ -78,7 +78,7 @@ double dtype_real(enum dtype dtype, const void *data)
 
 static void real_text(enum dtype dtype, double value, char out[DTYPE_TEXT_MAX])
 {
-	/* `most` digits always distinguish two values. `digits` usually do, and are tried first. */
+	/* `most` digits distinguish any two values. Fewer often suffice: begin with `digits`. */
 	int most = dtype == DTYPE_F16 ? 5 : dtype == DTYPE_BF16 ? 4 : dtype == DTYPE_F32 ? 9 : 17;
 	int digits = dtype == DTYPE_F32 ? 6 : dtype == DTYPE_F64 ? 15 : most;
 

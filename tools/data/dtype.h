@@ -16,7 +16,7 @@ enum dtype_kind {
 
 /*
  * X(id, short name, NumPy's name, NPY descr, bytes, kind, width of the longest text). NumPy has no
- * bfloat16: it is written as two raw bytes, "<V2", as numpy.save() does with ml_dtypes' bfloat16.
+ * bfloat16: a .npy file has it as two raw bytes, "<V2", as numpy.save() writes ml_dtypes' bfloat16.
  */
 #define DTYPES(X) \
 	X(F16, "f16", "float16", "<f2", 2, REAL, 11) \
@@ -55,7 +55,7 @@ struct dtype_traits {
 
 /* `dtype` must not be DTYPE_NONE. */
 const struct dtype_traits *dtype_traits(enum dtype dtype);
-/* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
+/* Parse an alias, a name, or PyTorch's name ("torch.float32"). Other texts give DTYPE_NONE. */
 enum dtype dtype_parse(const char *text);
 
 /* The element at `data`, aligned or not, as a number. Integers above 2^53 are rounded. */

@@ -24,8 +24,8 @@ struct image {
 };
 
 bool image_is_scaled(enum dtype dtype);
-/* The shape is one of those above, within the limits: layout_find() checks that. Return false if
- * there is no memory. Call image_free() in any case. */
+/* The caller has checked by layout_find() that the shape is one of those above and within the
+ * limits. Return false if there is no memory. Call image_free() in any case. */
 bool image_begin(struct image *image, enum dtype dtype, const struct shape *shape,
 		 const struct range *range);
 /* Feed whole elements. */

@@ -14,13 +14,13 @@
 #define FORMATS(X) X(RAW, "raw") X(HEX, "hex") X(NPY, "npy") X(TEXT, "text") X(PNG, "png")
 
 enum format {
-	FORMAT_NONE, /* raw, or hex on a terminal */
+	FORMAT_NONE, /* not given: raw, or hex on a terminal */
 #define X(name, text) FORMAT_##name,
 	FORMATS(X)
 #undef X
 };
 
-/* What to read of a buffer, as which elements, and what to output. */
+/* The request to read a buffer: which bytes, as which elements, and what to output. */
 struct query {
 	const char *name;	 /* of the buffer; NULL: none was given */
 	uint64_t offset, length; /* bytes */
@@ -29,7 +29,7 @@ struct query {
 	enum dtype dtype; /* DTYPE_NONE: as the buffer's tags say */
 	struct shape shape;
 	bool has_shape;
-	uint64_t head; /* elements */
+	uint64_t head; /* number of elements to read from the beginning */
 	bool has_head;
 	bool stats, sha256, plot;
 	char *out_sha256; /* DIGEST_TEXT_MAX bytes for the SHA-256; NULL: print it */
@@ -39,13 +39,13 @@ struct query {
 
 struct layout {
 	uint64_t offset, length; /* bytes */
-	enum dtype dtype;	 /* DTYPE_U8 if nothing says the type */
+	enum dtype dtype;	 /* DTYPE_U8 if neither option nor tag gives a type */
 	struct shape shape;
 	uint64_t count; /* elements */
 };
 
-/* Read dtype and shape from the tags. If a tag is missing, its output stays unchanged. *has_shape:
- * there is a shape tag. Returns false after reporting a tag that can't be parsed. */
+/* Read dtype and shape from the tags. If a tag is missing, *dtype or *shape stays unchanged.
+ * *has_shape: there is a shape tag. Returns false after reporting a tag that can't be parsed. */
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape);
 /* Find dtype and shape of the whole buffer from its tags, without reporting errors. Returns false

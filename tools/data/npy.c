@@ -15,7 +15,8 @@ static const char magic[] = "\x93NUMPY";
 /* where the dictionary begins in version 1.0: after magic, version, length */
 #define BEGIN (MAGIC_SIZE + 4)
 
-/* ENTRY matches one entry of the dictionary. Its groups: one of the three values, and the end. */
+/* ENTRY matches one entry of the dictionary. Its groups: the value as DESCR, ORDER or SHAPE,
+ * depending on the key; END, the characters after the value. */
 enum { DESCR = 2, ORDER, SHAPE, END, GROUPS };
 #define ENTRY \
 	"^ *['\"](descr['\"] *: *['\"]([^'\"]*)['\"]|fortran_order['\"] *: *(True|False)|" \
@@ -36,8 +37,8 @@ bool npy_is(const void *data, size_t size)
 	return size >= MAGIC_SIZE && !memcmp(data, magic, MAGIC_SIZE);
 }
 
-/* Compare types. Accepts '<', '=' (native, little-endian here) and '|' (no byte order). Accepts
- * '>' for one-byte elements only, which have no byte order. */
+/* Compare types. The byte order may be '<', '=' (native, so little-endian) or '|' (none), and for
+ * elements of one byte also '>'. */
 static bool descr_is(const char *descr, const char *ours)
 {
 	return !strcmp(descr + 1, ours + 1) && (*descr == '<' || *descr == '=' || *descr == '|' ||
@@ -58,7 +59,7 @@ static bool read_descr(char *descr, struct npy *npy, char *why)
 		      *descr == '>' ? " (big-endian)" : "");
 }
 
-/* Find the three values, and end each with a NUL. */
+/* Find the values of the three keys, and end each value with a NUL. */
 static bool find_values(const regex_t *entry, char *at, char *values[GROUPS], char *why)
 {
 	regmatch_t found[GROUPS];
@@ -108,7 +109,7 @@ static bool read_dictionary(char *text, struct npy *npy, char *why)
 	return true;
 }
 
-/* Find the dictionary: it ends with the header. */
+/* Find the dictionary, which is the last part of the header. */
 static bool find_text(const unsigned char *data, size_t size, size_t *out_begin, size_t *out_end,
 		      char *why)
 {

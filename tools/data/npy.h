@@ -13,7 +13,7 @@
 #include "dtype.h"
 #include "shape.h"
 
-/* limit for headers that are read; NumPy writes 128 bytes */
+/* limit for headers that are read; NumPy's usually have 128 bytes */
 #define NPY_HEADER_MAX ((size_t)64 << 10)
 #define NPY_FORMAT_MAX ((size_t)8192)
 #define NPY_WHY_MAX 160

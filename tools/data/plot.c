@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LABEL 12 /* columns of a bin's first value, and of its count */
+#define LABEL 12 /* width of a bin's first value, and of its count */
 #define ROWS 2	 /* of braille characters, each four dots high */
 #define HIGH (ROWS * 4)
 

@@ -8,7 +8,7 @@
 #include "shape.h"
 
 #define PLOT_BINS 16
-#define PLOT_WIDTH_LEAST 40 /* columns of text */
+#define PLOT_WIDTH_LEAST 40 /* characters per line */
 #define PLOT_WIDTH_MOST 400
 #define PLOT_DOTS (2 * PLOT_WIDTH_MOST) /* a braille character is two dots wide */
 
@@ -24,8 +24,8 @@ struct plot {
 	uint64_t counts[PLOT_DOTS];
 };
 
-/* `range`: that of all values, from an earlier pass. If the buffer has changed since then, the
- * histogram counts a value outside of the range in its nearest bin. */
+/* `range`: of all values, from an earlier pass. If the buffer has changed since then, a value may
+ * be outside of the range: the histogram counts it in the nearest bin. */
 void plot_begin(struct plot *plot, enum dtype dtype, const struct shape *shape,
 		const struct range *range, int width);
 /* Add whole elements, in total at most as many as the shape has. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Extents with one kind of separator. `last`: what may follow the last comma-separated one. */
+/* Extents, separated by commas or by 'x'. `last`: what may follow the last one after commas. */
 #define EXTENTS(last) "([0-9]+( *, *[0-9]+)*" last "|[0-9]+( *x *[0-9]+)*)"
 #define IN_BRACKETS " *" EXTENTS("( *,)?") "? *"
 #define SHAPE "^ *(" EXTENTS("") "|\\(" IN_BRACKETS "\\)|\\[" IN_BRACKETS "\\]) *$"

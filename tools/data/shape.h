@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define SHAPE_RANK_MAX 32 /* the limit of NumPy 1; NumPy 2 allows 64 */
-/* for shape_text() and shape_index(), NUL included */
+/* longest text of shape_text() and shape_index(), NUL included */
 #define SHAPE_TEXT_MAX (SHAPE_RANK_MAX * 21 + 3)
 
 struct shape {
