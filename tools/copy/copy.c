@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the verbs that copy share: attaching a buffer, and signals. */
+/* Shared by the verbs that copy: attaching a buffer, and signals. */
 #include "copy.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@ static void set_signals(const struct sigaction *action)
 
 void copy_catch_signals(void)
 {
-	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
-	 * before a write blocks, and would have no effect. */
+	/* SA_RESETHAND: a second signal of the same kind ends the process. This is needed if the
+	 * first one came just before a write() that blocks, and so did not interrupt it. */
 	set_signals(&(struct sigaction){.sa_handler = catch_signal, .sa_flags = SA_RESETHAND});
 }
 
@@ -47,15 +47,15 @@ void copy_die(const char *words)
 	raise(copy_caught);
 }
 
-/* Return true for errors that mean that CUDA can't start here, or can't reach that GPU. */
+/* Whether the error means that CUDA can't start here, or can't reach the buffer's GPU. */
 static bool is_cudas(int status)
 {
 	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
 	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
 }
 
-/* Prefer CUDA: its copy engine is fastest. Without CUDA the CPU may still reach the memory, but
- * slower. */
+/* Prefer CUDA, because the GPU's copy engine is fastest. Without CUDA, the CPU may still be able to
+ * read and write the memory, but more slowly. */
 int copy_attach_quietly(struct gpushare_session *session, const char *name, unsigned int wait_ms,
 			bool write, struct gpushare_buffer **out)
 {

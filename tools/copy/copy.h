@@ -11,26 +11,27 @@ struct copy_request {
 	char **names; /* for save, restore and diff of a set: patterns are allowed */
 	int name_count;
 	struct query query; /* `query.name` is names[0] */
-	/* NULL: standard output, as a hex view on a terminal; "-": raw; of save: the directory */
+	/* a file; for save, the directory. "-": standard output, raw; NULL: the same, but as hex if
+	 * it is a terminal */
 	const char *output;
 	const char *input;    /* of put: "-" is standard input; of restore: the file or directory */
 	const char *registry; /* its directory; NULL: the default */
 	unsigned int wait_ms;
 	bool rate;
 	struct progress *progress; /* shared by several copies; NULL: the copy has its own */
-	/* Not NULL: the file's final path, for messages, in a set that save writes. After a signal
-	 * the copy only fails: save removes the set before the process ends. */
+	/* If save writes the file as part of a set: the file's final path, for messages; else NULL.
+	 * In a set, a signal only makes the copy fail, because save first has to remove the set. */
 	const char *in_set;
-	uint64_t count;	   /* follow ends after so many publications; 0: never */
+	uint64_t count;	   /* follow ends after this number of publications; 0: no limit */
 	uint64_t wait_for; /* number of a publication; 0: none was given */
 	unsigned int timeout_ms;
 	bool has_timeout;
-	/* Of restore and pull: */
+	/* The following are of restore and pull. */
 	int device;    /* -1: gpushare_alloc_with() chooses */
 	uint32_t mode; /* 0: the source's */
-	/* NULL: if restore is called without `mode`, the saved group; otherwise the caller's */
+	/* NULL: the caller's group; but the saved one for restore without a `mode` */
 	const char *group;
-	bool readonly; /* false: as the source was */
+	bool readonly; /* false: read-only only if the source was */
 };
 
 #define COPY_SEQUENCE_MAX (UINT64_C(1) << 61)
@@ -46,7 +47,7 @@ struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char
 /* These report errors and return a tool_exit. A dump that compares with a file, and
  * copy_diff_set(), may return ANALYSIS_DIFFERS instead. */
 int copy_dump(const struct copy_request *request, struct gpushare_buffer *buffer);
-/* copy_dump() from `bytes`, an earlier copy of the range. */
+/* Like copy_dump(), but reads the range's data from `bytes`, an earlier copy of it. */
 int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *buffer,
 		    const void *bytes);
 int copy_follow(const struct copy_request *request, struct gpushare_buffer *buffer);

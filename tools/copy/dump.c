@@ -23,7 +23,7 @@ struct dump {
 	const unsigned char *bytes; /* an earlier copy of the range; NULL: read the buffer */
 	struct layout layout;
 	enum format format;
-	uint64_t whole; /* bytes of the range; `layout.length` may be a part of it */
+	uint64_t whole; /* bytes of the range; layout.length is less if only a part is shown */
 	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
 	FILE *text; /* stream into `output`, for view and image */
@@ -40,7 +40,7 @@ static bool is_scaled(const struct dump *dump)
 	return dump->writes && dump->format == FORMAT_PNG && image_is_scaled(dump->layout.dtype);
 }
 
-/* On a terminal show only the first part, unless --head says how much. */
+/* Choose the format. On a terminal, show only the first part, unless --head says how much. */
 static void choose_format(struct dump *dump)
 {
 	const struct copy_request *request = dump->request;
@@ -65,7 +65,8 @@ static bool is_text(const struct dump *dump)
 	return dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT;
 }
 
-/* The write function of dump->text. Returns 0 on failure. Fails after a signal, to stop libpng. */
+/* The write function of dump->text. Returns 0 on failure. After a signal it fails, so that libpng
+ * stops. */
 static ssize_t put_text(void *user, const char *data, size_t size)
 {
 	struct dump *dump = user;
@@ -146,7 +147,7 @@ static int measure_chunk(const void *data, size_t size, void *user)
 	struct dump *dump = user;
 
 	range_add(&dump->range, dump->layout.dtype, data, size);
-	if (dump->progress == &dump->own) /* a shared progress counts one pass for each copy */
+	if (dump->progress == &dump->own) /* a shared progress counts only the second pass */
 		progress_add(dump->progress, size);
 	return copy_caught != 0;
 }
@@ -190,7 +191,7 @@ static bool dump_end(struct dump *dump)
 	return result(dump, (!text || !fclose(text)) && good);
 }
 
-/* Plots and scaled images need the extremes before the first element: another pass finds them. */
+/* For plots and scaled images, a first pass finds the extremes. */
 static unsigned int passes(const struct dump *dump)
 {
 	return dump->request->query.plot || is_scaled(dump) ? 2 : 1;
@@ -278,8 +279,8 @@ static int pass_by(const void *data, size_t size, void *user)
 	return 0;
 }
 
-/* Pinning memory takes as long as copying half a GiB, and --rate must not count it. Reading one
- * block pins the memory, and the session keeps it. */
+/* Pinning memory takes as long as copying half a GiB, and --rate must not count it. So read one
+ * block before: that pins memory, which the session keeps. */
 static int warm_up(const struct layout *layout, struct gpushare_buffer *buffer)
 {
 	uint64_t size = layout->length < OUTPUT_BLOCK ? layout->length : OUTPUT_BLOCK;

@@ -68,8 +68,8 @@ static int take_part(const void *data, size_t size, void *user)
 	return part->differs || copy_caught;
 }
 
-/* Copy the range, or compare it with the copy. *out_whole: nothing was published since, and no byte
- * differs from the copy, so all bytes belong to `sequence`. */
+/* Copy the range to follow->bytes, or if `compares`, compare the range with that copy. *out_whole:
+ * no byte differs, and nothing was published since `sequence`. */
 static int take_once(struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
 {
 	struct part part = {

@@ -13,7 +13,7 @@
 #include "data/layout.h"
 #include "protocol.h"
 
-#define NAME_ROOM 200 /* bytes of a file name without suffixes: a temporary one must fit, too */
+#define NAME_ROOM 200 /* bytes without suffixes; those of a temporary file must fit, too */
 
 static const struct {
 	uint32_t flag;

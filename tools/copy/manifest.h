@@ -15,8 +15,8 @@
 #define MANIFEST_GROUP_MAX 63 /* bytes of a group's name */
 
 struct manifest_entry {
-	/* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags;
-	 * owner_gid by manifest_format() only */
+	/* Used fields: name, size, backing, GPU, flags, ttl_s, generation, mode, tags;
+	 * by manifest_format() also owner_gid. */
 	struct gpushare_info info;
 	/* a group's name or number, set only by manifest_read(); "": none was saved */
 	char group[MANIFEST_GROUP_MAX + 1];

@@ -157,7 +157,7 @@ bool output_reserve(struct output *output, uint64_t size)
 		output->map_size = size;
 		threads = cpus > MEMORY_THREADS ? MEMORY_THREADS : cpus - 1;
 	} else {
-		/* not by its name: another user may have put a link there */
+		/* don't open it by name: another user may have put a link there */
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", output->fd);
 		output->direct = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
 		if (output->direct < 0)
@@ -199,7 +199,7 @@ static int write_mapped(struct output *output, const unsigned char *data, size_t
 	return 0;
 }
 
-/* If a driver mapped the memory, O_DIRECT may fail with EFAULT. Then copy to a bounce buffer. */
+/* If a driver mapped `data`, O_DIRECT may fail with EFAULT. Then copy to a bounce buffer. */
 static int write_direct(struct output *output, size_t piece, const unsigned char *data, size_t size,
 			uint64_t at)
 {

@@ -33,25 +33,25 @@ struct output {
 	char partial[PATH_MAX]; /* path of the temporary file; "": there is none */
 	uint64_t written;
 	int error;			   /* errno of the first failure */
-	const volatile sig_atomic_t *stop; /* not 0: don't retry an interrupted write */
+	const volatile sig_atomic_t *stop; /* if not 0, don't retry an interrupted write */
 
 	struct crew *crew;	   /* the threads; NULL: use write() */
-	unsigned char *map;	   /* of a file on a tmpfs */
+	unsigned char *map;	   /* the file's mapping, on a tmpfs only */
 	uint64_t map_size;	   /* bytes */
-	int direct;		   /* other files: `fd` opened with O_DIRECT; -1: not opened */
+	int direct;		   /* for other files: a descriptor with O_DIRECT; -1: none */
 	const unsigned char *data; /* what the threads write now, at the offset `written` */
 	size_t pending;		   /* bytes of `data` */
 	unsigned char *room[OUTPUT_PIECES]; /* bounce buffers: see write_direct() */
-	atomic_bool bounce;
-	atomic_bool cached; /* O_DIRECT was refused: use the page cache */
-	atomic_int failed;  /* errno of a thread's first failure */
+	atomic_bool bounce;		    /* O_DIRECT can't read `data`: use `room` */
+	atomic_bool cached;		    /* O_DIRECT was refused: use the page cache */
+	atomic_int failed;		    /* errno of a thread's first failure */
 };
 
 /* `path`: NULL and "-" mean standard output. On failure, all functions but output_abandon() return
  * false and set output->error. They print nothing. */
 bool output_open(struct output *output, const char *path, const volatile sig_atomic_t *stop);
-/* Announce `size` bytes in total. For a large file, choose how to write it, and set its size: if
- * space is too short, most file systems report ENOSPC already here. */
+/* Announce the total size. For a large file, choose how to write it, and set its size. If there is
+ * not enough space, most file systems report ENOSPC here, before anything is written. */
 bool output_reserve(struct output *output, uint64_t size);
 bool output_write(struct output *output, const void *data, size_t size);
 /* output_write() in two steps. The data must not change until output_wait() returns. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_PROGRESS_H
 #define GPUSHARE_TOOLS_PROGRESS_H
-/* A progress line on a terminal, for operations that take over a second: bar, bytes done, per cent,
- * rate, time left. If the total is unknown: bytes done and rate. */
+/* For operations that take over a second, a progress line on a terminal: bar, bytes done, per cent,
+ * rate, time left. If the total is unknown, the line has only bytes done and rate. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

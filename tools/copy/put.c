@@ -212,7 +212,7 @@ static bool fits(const struct copy_request *request, bool part, const struct gpu
 int copy_put(const struct copy_request *request, struct gpushare_buffer *buffer)
 {
 	bool part = request->query.has_offset || request->query.has_length;
-	struct copy_request ranged = *request; /* its length is that of the range */
+	struct copy_request ranged = *request; /* find_range() sets its query.length */
 	struct gpushare_info info;
 	struct into into = {.error = 0};
 	int code = TOOL_FAILED;

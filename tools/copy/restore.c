@@ -28,7 +28,7 @@ struct restore {
 	int error; /* errno of a failed read */
 };
 
-/* Restore one file: NAME on the command line is the buffer's name. */
+/* Plan to restore one file, to a buffer with the NAME of the command line. */
 static bool read_file(struct restore *restore)
 {
 	const struct copy_request *request = restore->request;

@@ -197,8 +197,8 @@ static struct places find_places(const struct set *set, size_t i)
 	return at;
 }
 
-/* Keep the old file until all new files are in place. Use a hard link, so that the name exists all
- * the time. If linkat() fails, rename the file. */
+/* Keep the old file until all new files are in place. Make a hard link, so that the old file also
+ * keeps its name until then. If linkat() fails, rename the file. */
 static bool put_aside(const struct places *at)
 {
 	struct stat there;

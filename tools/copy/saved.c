@@ -83,7 +83,7 @@ bool copy_is_diff_of_set(const struct copy_request *request)
 
 	if (!length || !stat(request->query.diff, &there))
 		return length && S_ISDIR(there.st_mode);
-	/* stat() failed. If this looks like a set, copy_read_set() reports why it can't be
+	/* stat() failed. If the user probably means a set, copy_read_set() reports why it can't be
 	 * read. */
 	return request->query.diff[length - 1] == '/' || !request->name_count;
 }
@@ -114,7 +114,8 @@ static int diff_entry(const struct copy_request *request, struct gpushare_sessio
 	return code == TOOL_DONE && status ? tool_failed(status) : code;
 }
 
-/* Compare all entries. A comparison that fails is reported rather than a difference. */
+/* Compare all entries. If a comparison fails, returns TOOL_FAILED, even if others found
+ * differences. */
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session)
 {
 	struct copy_request all = *request;

@@ -13,7 +13,6 @@ bool staged_begin(struct staged *staged, struct gpushare_session *session, size_
 	return staged->buffers != NULL;
 }
 
-/* A buffer is never replaced: the user has to remove it first. */
 bool staged_is_free(struct gpushare_session *session, const char *name)
 {
 	struct gpushare_info there;
@@ -70,8 +69,8 @@ bool staged_show(struct staged *staged)
 	return true;
 }
 
-/* gpushare_free() drops buffers that are not committed. Committed buffers stay as kept ones, or are
- * unlinked after a failure. */
+/* gpushare_free() removes buffers that are not committed. Committed ones stay as kept buffers, but
+ * after a failure they are unlinked. */
 bool staged_end(struct staged *staged, bool good)
 {
 	for (size_t i = 0; i < staged->made; i++) {
