@@ -25,8 +25,8 @@ void *aside_room(size_t size)
 	return room == MAP_FAILED ? NULL : room;
 }
 
-/* Keep the driver's own messages out of doctor's output. Block all signals but faults, also for the
- * threads that the driver creates. */
+/* Keep the driver's own messages out of doctor's output. Block all signals except those of faults;
+ * threads that the driver creates inherit this. */
 static void be_quiet(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};

@@ -13,11 +13,11 @@ enum aside_end {
 };
 
 /* Call work(facts) in a child process. If `facts` is memory from aside_room(), this process can
- * read what the child wrote there, however the child ends. *out_code: the child's exit code, or the
- * signal that killed it. */
+ * read what the child wrote there, even if the child crashes. *out_code: the child's exit code, or
+ * the signal that killed it. */
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
 			int *out_code);
-/* Return zeroed memory that child processes share; NULL: no memory. It is never freed. */
+/* Return zeroed memory, shared with child processes and never freed; NULL: no memory. */
 void *aside_room(size_t size);
 /* Let `loader` list the libraries that `program` loads, without starting the program. `out` gets
  * the list, at most `room` bytes with the NUL. `preload`: value of LD_PRELOAD; "": none. Returns

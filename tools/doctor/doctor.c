@@ -25,7 +25,7 @@ static const struct {
 
 static json_t *checks; /* objects with status, area, text and next */
 static enum verdict worst;
-static bool lost; /* a check was lost for lack of memory */
+static bool lost; /* there was no memory to add a check */
 
 void doctor_say(enum verdict verdict, const char *area, const char *next, const char *format, ...)
 {

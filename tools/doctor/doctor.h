@@ -32,14 +32,15 @@ void doctor_say(enum verdict verdict, const char *area, const char *next, const 
 int doctor_print(bool json);
 
 #define DOCTOR_GPUS_MAX 16
-#define DOCTOR_WORDS_MAX 256 /* of a script's first line, the kernel reads as many */
+#define DOCTOR_WORDS_MAX 256 /* as many as the kernel reads of a script's first line */
 /* Read a file's first line. Returns false if it can't be read or is empty. */
 bool doctor_read_line(const char *path, char out[DOCTOR_WORDS_MAX]);
 
-/* What the CUDA driver reports, asked in a child process (aside.h). */
+/* The CUDA driver's answers to a child process (aside.h). */
 struct driver_facts {
-	bool loaded, old;	      /* old: lacks a function that gpushare needs */
-	char words[DOCTOR_WORDS_MAX]; /* why it isn't loaded, or the missing function's name */
+	bool loaded, old; /* old: the driver lacks a function that gpushare needs */
+	/* why the driver isn't loaded, or the missing function's name */
+	char words[DOCTOR_WORDS_MAX];
 	char path[PATH_MAX];
 	int version, init;
 	char init_name[64]; /* "CUDA_ERROR_NO_DEVICE" */
@@ -61,7 +62,7 @@ struct doctor_found {
 	bool simulated;	     /* the driver is that of tests/sim, without a GPU */
 	int mapped;	     /* number of GPUs that are Vulkan devices too */
 	char shim[PATH_MAX]; /* path of the preload library; "": none */
-	struct driver_facts *driver; /* NULL: it did not answer */
+	struct driver_facts *driver; /* NULL: the driver did not answer */
 };
 
 void doctor_shim(struct doctor_found *found);

@@ -18,7 +18,7 @@
 #define PATIENCE_MS 30000	       /* many GPUs without persistence mode start slowly */
 #define COMPUTE_MODE 20		       /* CU_DEVICE_ATTRIBUTE_COMPUTE_MODE */
 #define OLDEST 11000		       /* CUDA 11 */
-#define SIMULATED "gpushare simulated" /* in the device names of tests/sim */
+#define SIMULATED "gpushare simulated" /* part of the device names in tests/sim */
 
 /* X(name): the driver functions that this file calls */
 #define ASKED(X) \

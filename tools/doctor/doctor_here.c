@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of this process's surroundings: the preload library, the environment, limits. */
+/* Checks of the preload library, the environment and the limits of this process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

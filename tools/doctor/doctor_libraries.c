@@ -54,8 +54,8 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 		doctor_ok(AREA, "%s calls the driver directly", name_of(path));
 }
 
-/* Report what the preload library can't intercept: docs/limits.md. The CUDA runtime names dlmopen()
- * too, but reaches the driver without it. */
+/* Report calls that the preload library can't intercept (docs/limits.md). Skip a file that contains
+ * the CUDA runtime: it names dlmopen() too, but finds the driver without it. */
 static void say_oddities(const char *path, const struct elf_file *file)
 {
 	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
@@ -77,7 +77,7 @@ static void say_file(struct libraries *all, const char *path)
 	if (elf_file_read(path, &file) != ELF_FILE_OK)
 		return;
 	say_cuda(all, path, &file);
-	/* glibc's own files name these functions because they define them. */
+	/* glibc's own files contain the names dlmopen and dlvsym because they define them. */
 	if (!begins(name_of(path), "libc.so") && !begins(name_of(path), "libdl.so") &&
 	    !begins(name_of(path), "ld-linux"))
 		say_oddities(path, &file);

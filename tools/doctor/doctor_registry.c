@@ -20,7 +20,7 @@
 #define AREA "registry"
 #define PROGRAM "gpushare-registry"
 
-/* The name of the setting from which directory_find() takes the path. */
+/* Return which setting gives directory_find() the path. */
 static const char *path_source(const char *given)
 {
 	const char *variable = getenv("GPUSHARE_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -32,7 +32,7 @@ static const char *path_source(const char *given)
 	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's id";
 }
 
-/* In the message of directory_check(), the next step follows "; ". */
+/* Report directory_check()'s message, in which "; " comes before the next step. */
 static void say_bad_directory(char *why)
 {
 	char *next = strstr(why, "; ");

@@ -73,8 +73,8 @@ static bool read_interpreter(const struct bytes *file, const Elf64_Phdr *found,
 
 #define HOLDS(file, literal) (memmem((file)->at, (file)->size, literal, sizeof(literal)) != NULL)
 
-/* Even a stripped CUDA runtime contains its errors' names and the names of the two driver functions
- * that find the others. Names of libraries and functions are strings of their own. */
+/* Even a stripped CUDA runtime contains its errors' names, and the names of the two driver
+ * functions by which it finds the others. A name after "\0" must begin a string. */
 static void look_for_cuda(const struct bytes *file, struct elf_file *out)
 {
 	static const char runtime[] = "\0libcudart.so"; /* a version may follow */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ELF_FILE_H
 #define GPUSHARE_TOOLS_ELF_FILE_H
-/* Read a program or library file without loading it: its loader, and its use of CUDA, which the
- * strings in it show. The file may contain any bytes; the parser reads none outside of it. */
+/* Examine a program or library file without loading it: which loader it names, and by its strings,
+ * how it uses CUDA. The file may contain any bytes: the parser never reads past its end. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct elf_file {
 	bool is_64;
 	bool has_dynamic;
 	char interpreter[ELF_FILE_TEXT_MAX]; /* the loader; "": none */
-	char runtime[64];  /* the CUDA runtime's library that it names; "": none */
+	char runtime[64];  /* the CUDA runtime's library that the file names; "": none */
 	bool has_runtime;  /* contains strings of the CUDA runtime */
 	bool has_tables;   /* the runtime is NVIDIA's: it uses the driver's export tables */
 	bool names_driver; /* contains the string "libcuda.so", so it may load the driver */
@@ -29,8 +29,8 @@ enum elf_file_status {
 	ELF_FILE_BROKEN, /* begins like ELF, but is truncated or inconsistent */
 };
 
-/* *out is valid only if the result is ELF_FILE_OK. For another byte order or 32 bits, only
- * `machine` and `is_64` are set. */
+/* *out is valid only if the result is ELF_FILE_OK. For a file with 32 bits or another byte order,
+ * only `machine` and `is_64` are set. */
 enum elf_file_status elf_file_read(const char *path, struct elf_file *out);
 /* elf_file_read() of bytes in memory. */
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out);
