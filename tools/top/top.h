@@ -27,7 +27,7 @@ enum top_sort {
 
 struct top_row {
 	struct gpushare_info info;
-	/* publications a second since the previous reading; negative: unknown, never published */
+	/* publications per second since the previous reading; negative: unknown, or none yet */
 	double rate;
 	char holders[TOP_HOLDERS_MAX];
 };
@@ -36,7 +36,7 @@ struct top_row {
 
 /* Memory of a GPU that has named buffers, in bytes. */
 struct top_gpu {
-	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* by_uuid() needs it as first member */
+	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* must be first: see by_uuid() */
 	uint64_t names;	      /* held by the named buffers that this user may see */
 	uint64_t total, free; /* of the GPU; total 0: unknown */
 };
@@ -82,7 +82,7 @@ void top_view_finish(struct top_view *view);
 const char *top_sort_text(enum top_sort sort);
 bool top_sort_parse(const char *text, enum top_sort *out_sort);
 
-/* Add a buffer's memory to that held by names on its GPU. */
+/* Add a buffer's memory to `names` of its GPU. */
 void top_memory_add(struct top_view *view, const struct gpushare_info *info);
 /* Sort the GPUs, and ask NVML for their total and free memory. Without NVML these stay 0. */
 void top_memory_ask(struct top_view *view);
@@ -113,10 +113,10 @@ void top_keys_line(const struct top_keys *keys, char out[512]);
 /* Start ncurses and block signals. If standard output is no terminal, or ncurses can't start, block
  * none and return false. */
 bool top_terminal_begin(void);
-/* Restore the terminal. If a signal ended top (SIGHUP: the input ended), raise it again with its
- * default action. */
+/* Restore the terminal. If a signal ended top, raise the signal again with its default action. The
+ * end of the input counts as SIGHUP. */
 void top_terminal_end(void);
-/* Return the next key, as getch() does. If no key is typed yet, wait for a key, a signal or the
+/* Return the next key, as getch() does. If none was typed yet, wait for a key, a signal or the
  * deadline (by tool_now_ms()). ERR: no key. KEY_RESIZE: the screen must be drawn again. */
 int top_terminal_key(uint64_t deadline_ms);
 /* Whether a signal or the end of the input ends top. */

@@ -125,7 +125,7 @@ static void command(struct top_keys *keys, struct top_options *options, int key)
 	case CTRL_L:
 		clearok(curscr, TRUE);
 		return;
-	case ESCAPE: /* skip the rest of an unknown key's sequence */
+	case ESCAPE: /* skip the rest of an unknown escape sequence */
 		flushinp();
 		return;
 	case ' ':

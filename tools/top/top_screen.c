@@ -12,7 +12,7 @@
 #include "common/terminal.h"
 #include "top.h"
 
-#define HEAD_LINES 6 /* lines above the rows, without those of the GPUs */
+#define HEAD_LINES 6 /* lines above the rows, not counting those of the GPUs */
 #define BAR 20	     /* characters between the brackets */
 #define GPU_LABEL 12 /* shown characters of a UUID */
 
@@ -175,7 +175,7 @@ static void put_memory(struct output *to, const struct top_view *view)
 	    line, size, all->deferred, deferred);
 }
 
-/* How many of the bar's characters stand for `size`: at least one, unless it is 0. */
+/* How many of the bar's characters stand for `size`: at least one, unless `size` is 0. */
 static int share(uint64_t size, uint64_t total)
 {
 	return size < total ? (int)((size * BAR + total - 1) / total) : BAR;

@@ -40,7 +40,7 @@ static void handle(int number, void (*handler)(int))
 }
 
 /* If terminfo doesn't describe the terminal, or says that it can't move the cursor (TERM=dumb), use
- * xterm's description: most terminals understand that. */
+ * xterm's description, because most terminals understand xterm's sequences. */
 static const char *terminal_type(void)
 {
 	const char *type = getenv("TERM");
@@ -131,7 +131,7 @@ int top_terminal_key(uint64_t deadline_ms)
 		return key;
 	input.revents = 0;
 	ppoll(&input, 1, &patience, &outside);
-	if (continued) { /* the shell has changed the terminal's modes while top was stopped */
+	if (continued) { /* the shell may have changed the terminal's modes while top was stopped */
 		continued = 0;
 		endwin();
 		return KEY_RESIZE;

@@ -52,7 +52,7 @@ static int visit_memory(const struct gpushare_info *info, void *view)
 	return 0;
 }
 
-/* Sum up the memory that names hold, also names that the pattern doesn't match. */
+/* Sum up the memory that names hold, including names that the pattern doesn't match. */
 static int look_memory(struct top_view *view, struct gpushare_session *session, bool pattern)
 {
 	int status = GPUSHARE_OK;
