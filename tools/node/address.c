@@ -47,7 +47,7 @@ bool address_parse(const char *text, struct address *out)
 
 void address_limit_look_ups(void)
 {
-	setenv("RES_OPTIONS", "timeout:2 attempts:2", 0); /* of 3 name servers at most */
+	setenv("RES_OPTIONS", "timeout:2 attempts:2", 0); /* for each of up to 3 name servers */
 }
 
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
@@ -59,7 +59,7 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 
 	if (error || !found)
 		return nodes_refuse(why, "%s: %s", address->text, gai_strerror(error));
-	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
+	/* Only one address is tried. Prefer IPv4, because a node listens on it by default. */
 	for (one = found; one && one->ai_family != AF_INET;)
 		one = one->ai_next;
 	if (!one)
@@ -136,14 +136,14 @@ bool nodes_add(struct nodes *nodes, const char *name, const char *address)
 	return true;
 }
 
-/* One line. False: it is neither empty nor a name and an address. */
+/* Add the node of a line, if the line isn't empty. False: it isn't a valid name and address. */
 static bool add_line(struct nodes *nodes, char *line)
 {
 	char name[NODE_NAME_MAX + 1], address[ADDRESS_MAX + 1], more;
 	int words;
 
 	line[strcspn(line, "#")] = '\0';
-	/* one byte more than fits, which nodes_add() refuses */
+	/* read one byte more than is allowed, so that nodes_add() refuses a longer word */
 	words = sscanf(line, "%64s %288s %c", name, address, &more);
 	return words <= 0 || (words == 2 && nodes_add(nodes, name, address));
 }

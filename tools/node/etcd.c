@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An etcd (3.4 or later) as the list of nodes: each has one key, PREFIX/NAME, with a lease.
+/* An etcd (3.4 or later) as the list of nodes: each node has one key, PREFIX/NAME, with a lease.
  * Requests go to etcd's JSON gateway by libcurl, which the first call loads. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -145,7 +145,7 @@ static bool etcd_open(struct etcd *etcd, const char *text, char why[NODES_WHY_MA
 	curl.easy_setopt(etcd->curl, CURLOPT_NOSIGNAL, 1L);
 	curl.easy_setopt(etcd->curl, CURLOPT_PROXY, "");
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* don't wait for the resolver, which may take longer than the whole question */
+	/* at the timeout, don't wait for the resolver's thread */
 	curl.easy_setopt(etcd->curl, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	if (*own)
@@ -155,7 +155,7 @@ static bool etcd_open(struct etcd *etcd, const char *text, char why[NODES_WHY_MA
 	return true;
 }
 
-/* NULL: `why` says what is wrong. */
+/* Post `question` to etcd, and return the answer. NULL: the reason is in `why`. */
 static json_t *post(struct etcd *etcd, const char *call, const json_t *question,
 		    char why[NODES_WHY_MAX])
 {
@@ -169,7 +169,7 @@ static json_t *post(struct etcd *etcd, const char *call, const json_t *question,
 	etcd->code = 0;
 	snprintf(url, sizeof(url), "%s/%s", etcd->base, call);
 	if (file && text) {
-		setbuf(file, NULL); /* an answer that is too long must fail */
+		setbuf(file, NULL); /* so that the write of too long an answer fails */
 		curl.easy_setopt(etcd->curl, CURLOPT_URL, url);
 		curl.easy_setopt(etcd->curl, CURLOPT_POSTFIELDS, text);
 		curl.easy_setopt(etcd->curl, CURLOPT_HTTPHEADER, etcd->login);
@@ -210,7 +210,7 @@ static bool log_in(struct etcd *etcd, char why[NODES_WHY_MAX])
 	return etcd->login;
 }
 
-/* Frees the question. NULL: `why` says what is wrong. */
+/* Like post(), but first log in if there is a password, and free the question. */
 static json_t *ask(struct etcd *etcd, const char *call, json_t *question, char why[NODES_WHY_MAX])
 {
 	bool had = etcd->login;
@@ -218,7 +218,7 @@ static json_t *ask(struct etcd *etcd, const char *call, json_t *question, char w
 
 	if (had || !*etcd->user || log_in(etcd, why))
 		answer = post(etcd, call, question, why);
-	if (!answer && had && etcd->code) { /* a token expires, or etcd restarts */
+	if (!answer && had && etcd->code) { /* the token may have expired, or etcd restarted */
 		curl.slist_free_all(etcd->login);
 		etcd->login = NULL;
 		if (log_in(etcd, why))
@@ -258,7 +258,8 @@ static bool is_name(const char *text)
 	return *text && strlen(text) < NODE_NAME_MAX && strspn(text, LETTERS) == strlen(text);
 }
 
-/* Others may be able to write to the prefix: only TLS proves that a node belongs to this user. */
+/* Accept TLS addresses only: other users may be able to write keys under the prefix, and only TLS
+ * proves that a node belongs to this user. */
 static bool is_address(const char *text)
 {
 	struct address address;
@@ -267,7 +268,7 @@ static bool is_address(const char *text)
 	       strspn(text, LETTERS ":/[]") == strlen(text);
 }
 
-/* Keys that don't describe a node are skipped. */
+/* Add the node that a key and its value describe. Skip keys that don't describe a node. */
 static void add(struct nodes *nodes, const char *prefix, json_t *pair)
 {
 	const char *key64 = "", *value64 = "", *address = "";
@@ -308,7 +309,7 @@ bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
 	return good;
 }
 
-/* What the thread of etcd_join() keeps registered. */
+/* The node that the thread of etcd_join() keeps registered. */
 struct member {
 	struct etcd etcd;
 	char name[NODE_NAME_MAX], address[ADDRESS_MAX];
@@ -316,8 +317,8 @@ struct member {
 	char lease[32]; /* number of the lease; "": none */
 };
 
-/* Put the key if it has our value (always after the first call, unless somebody has removed it), or
- * if it doesn't exist. If it has another value, it is another node's. */
+/* Put the key if it has our value already, which is usual from the second call on; else if the key
+ * doesn't exist. A key with another value belongs to another node. */
 static bool enter(struct member *member, char why[NODES_WHY_MAX])
 {
 	const char *prefix = member->etcd.prefix, *name = member->name, *value = member->value;
@@ -389,7 +390,7 @@ static void *keep(void *user)
 	return NULL;
 }
 
-/* The key's value, in JSON. `gpushare nodes` asks the node itself about UCX. NULL: no memory. */
+/* Return the key's value, in JSON. NULL: no memory. */
 static char *value_of(const char *address)
 {
 	const struct passwd *user = getpwuid(geteuid());

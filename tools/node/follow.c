@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare pull --follow: each publication is received into a hidden buffer. When the publication
- * is complete, and all readers here have released the last one, the GPU copies the hidden buffer to
+ * gpushare pull --follow: each publication is received into a hidden buffer. When it is complete,
+ * and all readers on this host have released the previous one, the GPU copies the hidden buffer to
  * the named buffer. Then the named buffer is published.
  */
 #include <inttypes.h>
@@ -13,18 +13,18 @@
 
 #include "pull.h"
 
-#define PING_MS 3000 /* between Hellos: a silent connection would be closed */
-#define RETRY_MS 500 /* before a lost node is tried again; doubles up to RETRY_MAX_MS */
+#define PING_MS 3000 /* between Hello requests: the node closes a silent connection */
+#define RETRY_MS 500 /* until the first attempt to reconnect; doubled up to RETRY_MAX_MS */
 #define RETRY_MAX_MS 30000
 
 struct follower {
 	struct puller *puller;
-	struct gpushare_buffer *shown; /* the named one: the last complete version */
-	struct gpushare_buffer *next;  /* the hidden one; NULL: not made yet */
+	struct gpushare_buffer *shown; /* the named buffer, with the last complete version */
+	struct gpushare_buffer *next;  /* the hidden buffer; NULL: not allocated yet */
 	const char *name;	       /* of `shown` */
 	uint64_t sequence;	       /* newest publication of `shown` */
 	bool stale;		       /* `shown` has the tag 'stale' */
-	bool failed;		       /* on this host; it was reported */
+	bool failed;		       /* a step on this host failed, and was reported */
 };
 
 /* Set or remove the tag 'stale', the time at which the source was lost. */
@@ -42,8 +42,8 @@ static void mark(struct follower *follower, bool stale)
 		strftime(tags[1].value, sizeof(tags[1].value), "%Y-%m-%dT%H:%M:%SZ",
 			 gmtime_r(&now, &utc));
 	status = gpushare_tag(session, follower->name, tags + 1, 1);
-	if (status ==
-	    GPUSHARE_E_LIMIT) /* then rather without the tag that `pull --via` looks for */
+	/* If there is no room for another tag, remove copy-of, which only `pull --via` needs. */
+	if (status == GPUSHARE_E_LIMIT)
 		status = gpushare_tag(session, follower->name, tags, 2);
 	if (status)
 		tool_error("'%s' can't be marked as stale: %s", follower->name, gpushare_explain());
@@ -57,8 +57,8 @@ static void lose(struct follower *follower, const char *then)
 		   follower->name, then);
 }
 
-/* Wait until all readers have released the last version. Meanwhile send Hellos; if one fails, so
- * does the next call on the connection. */
+/* Wait until all readers have released the last version. Meanwhile send Hellos. Their errors are
+ * ignored, because the next call on the connection then fails too. */
 static int reclaim(struct follower *follower)
 {
 	int status;
@@ -70,7 +70,7 @@ static int reclaim(struct follower *follower)
 }
 
 /* Remove the tags that the source had at the last version, and no longer has. Also remove
- * `copy-of`, which may have no room beside the next version's tags. */
+ * `copy-of`, because the next version's tags may need its place. */
 static int remove_tags(struct follower *follower, const struct gpushare_info *next)
 {
 	const struct gpushare_info *last = &follower->puller->version;
@@ -139,7 +139,7 @@ static bool prepare(struct follower *follower, const struct gpushare_info *there
 	return !status || !tool_failed(status);
 }
 
-/* Wait for the next version, and show it. Returns the status of the calls to the node. */
+/* Wait for the next version, receive and show it. Returns the status of the calls to the node. */
 static int follow_once(struct follower *follower)
 {
 	struct puller *puller = follower->puller;
@@ -197,7 +197,7 @@ int follow(struct puller *puller)
 	bool gone = false;
 
 	copy_let_signals();
-	(void)pull_reach(puller); /* if it fails, so does the next request */
+	(void)pull_reach(puller); /* if this fails, the next request fails too */
 	while (!gone && !follower.failed) {
 		int status = follow_once(&follower);
 

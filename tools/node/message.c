@@ -81,7 +81,7 @@ bool message_read_answer(const uint8_t *from, size_t size, node_answer *out)
 	if (out->status)
 		return !out->which_body;
 	switch (out->which_body) {
-	case gpushare_node_Answer_hello_tag: /* it becomes part of a tag */
+	case gpushare_node_Answer_hello_tag: /* `place` becomes part of a tag */
 		return !text_control(out->body.hello.place);
 	case gpushare_node_Answer_page_tag:
 		for (pb_size_t i = 0; i < out->body.page.buffers_count; i++)

@@ -13,16 +13,17 @@ struct node_listen {
 	const char *folder;    /* of the TLS files; NULL: the default */
 	const char *interface; /* of a trusted network, for tcp:// and UCX; NULL: none */
 	const char *registry;  /* the registry's directory; NULL: the default */
-	const char *announce;  /* to register in an etcd; NULL: made from `address` */
-	const char *as;	       /* the node's name in an etcd; NULL: the host's */
+	const char *announce;  /* address to register in an etcd; NULL: made from `address` */
+	const char *as;	       /* name to register in an etcd; NULL: the host's */
 };
 #define NODE_LISTEN "tls://0.0.0.0:7411"
 /* Serves until a signal ends it. */
 int node_serve(const struct node_listen *listen);
 
-/* The process of one connection, which node_serve() starts. */
+/* The name of the process that node_serve() starts for each connection. */
 #define NODE_WORKER "gpushare-worker"
-/* The worker sets this option of its socket when its peer has ended the handshake. */
+/* The worker sets this option of its socket when its peer has completed the handshake. The node has
+ * the same socket, and can read the option. */
 #define NODE_SPOKE SO_KEEPALIVE
 int node_worker(int argc, char **argv);
 
@@ -48,7 +49,7 @@ bool node_infos_add(struct node_infos *infos, const struct gpushare_info *info);
 /* A question to a node, and what it has answered. */
 struct node_answers {
 	const struct node *node;
-	const char *folder, *glob; /* of nodes_ask() */
+	const char *folder, *glob; /* arguments of nodes_ask() */
 	bool lists, threaded;
 	pthread_t thread;
 	int status;		       /* enum gpushare_status */
@@ -62,7 +63,7 @@ struct node_answers {
  * reporting an error. `lists`: ask also for the buffers that `glob` matches (NULL: all). */
 struct node_answers *nodes_ask(struct nodes *nodes, const char *folder, bool lists,
 			       const char *glob);
-/* Report the nodes that did not answer. Returns `code`, or TOOL_FAILED if there are any. */
+/* Report the nodes that did not answer. Returns `code`, or TOOL_FAILED if there are such nodes. */
 int nodes_report(const struct nodes *nodes, const struct node_answers *answers, int code);
 void nodes_free_answers(struct nodes *nodes, struct node_answers *answers);
 

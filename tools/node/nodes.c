@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ask all nodes of the list at the same time, each in a thread: those that don't answer delay none
- * of the others. */
+/* Ask all nodes of the list at the same time, each in a thread, so that a node that doesn't answer
+ * doesn't delay the others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +18,13 @@ static void *ask_one(void *user)
 
 	answers->status = peer_open(&peer, answers->node, answers->folder);
 	began = progress_seconds();
-	/* to time a Hello: the first, in peer_open(), waited for the worker's start, too */
+	/* Time a second Hello: the first, in peer_open(), also waited for the worker to start. */
 	if (!answers->status)
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
 	if (!answers->status && answers->lists)
 		answers->status = peer_list(&peer, answers->glob, &answers->infos);
-	if (answers->status) /* part of a list says nothing about the rest */
+	if (answers->status) /* drop an incomplete list */
 		answers->infos.count = 0;
 	memcpy(answers->version, peer.version, sizeof(answers->version));
 	memcpy(answers->ucx, peer.ucx, sizeof(answers->ucx));

@@ -72,7 +72,8 @@ static int receive_any(struct peer *peer)
 	return GPUSHARE_OK;
 }
 
-/* Receive an answer with that body. Hellos before Opened or Bytes say that the node lives. */
+/* Receive an answer with that body. Skip Hellos before an Opened or a Bytes: they only say that the
+ * node is alive. */
 static int receive_answer(struct peer *peer, pb_size_t body)
 {
 	bool waits =
@@ -234,10 +235,10 @@ int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *
 	return GPUSHARE_OK;
 }
 
-/* Give the node the address of this worker, and wait for the byte that tests the connection. */
+/* Send the node the address of our UCX worker, and wait for the byte that tests the connection. */
 static int connect_node(struct peer *peer)
 {
-	static uint8_t byte; /* static, because it may come late */
+	static uint8_t byte; /* static, because UCX may write it after a timeout */
 	node_ask question = {.which_verb = gpushare_node_Ask_connect_tag};
 	gpushare_node_Connect *to = &question.verb.connect;
 	const void *address;
@@ -257,7 +258,7 @@ static int connect_node(struct peer *peer)
 	return status;
 }
 
-/* UCX may still write to memory of peer_fetch(), so don't use it any more. */
+/* After a failure, UCX may still write to the memory of peer_fetch(): close the UCX worker. */
 static void close_ucx(struct peer *peer)
 {
 	ucx_close(peer->worker);
@@ -288,7 +289,7 @@ void peer_use_ucx(struct peer *peer, const char *interface)
 		tool_error("%s; the stream is used, not UCX", peer->why);
 }
 
-/* Receive one part to `to`, or its Bytes alone if it comes by UCX. */
+/* Receive the Bytes message of one part; then, unless it comes by UCX, the part itself to `to`. */
 static int receive_part(struct peer *peer, void *to, uint32_t length)
 {
 	int status = receive_answer(peer, gpushare_node_Answer_bytes_tag);

@@ -19,7 +19,7 @@ struct peer {
 	char version[32];		   /* of the node */
 	char ucx[16];			   /* UCX version offered for this connection; "": none */
 	struct ucx *worker;		   /* of peer_use_ucx(); NULL: bytes come over the stream */
-	char place[PLACE_MAX];		   /* of the node's registry; "": not known */
+	char place[PLACE_MAX];		   /* place_find() of the node's registry; "": unknown */
 	char directory[GPUSHARE_PATH_MAX]; /* of the node's registry, on its host */
 	char why[NODES_WHY_MAX + 128];	   /* a sentence: why the last call failed */
 };
@@ -30,17 +30,18 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder);
 int peer_hello(struct peer *peer);
 int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
 /* Open a buffer of the node. If `after` isn't NULL, first wait, without a time limit, until the
- * newest publication is not the one in `after`; in this case the buffer may be open already. */
+ * newest publication isn't the one in `after`; the buffer may be open already then. */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
 	       struct gpushare_info *out_info);
 /* Use UCX on `interface` for the bytes from now on. If that fails, report the reason: the bytes
  * then come over the stream. */
 void peer_use_ucx(struct peer *peer, const char *interface);
-/* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
- * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. */
+/* Receive `size` bytes of the open buffer, from `offset` on. Ranges begin and end at multiples of
+ * NODE_PIECE_MAX, or end with the buffer. The call with offset 0 asks the node for all bytes. */
 int peer_fetch(struct peer *peer, uint64_t offset, void *to, size_t size,
 	       struct progress *progress);
-/* Close the open buffer. *out_same: it has its name, and nothing was published since `info`. */
+/* Close the open buffer. *out_same: it still has its name, and nothing was published since
+ * `info`. */
 int peer_end(struct peer *peer, const struct gpushare_info *info, bool *out_same);
 void peer_close(struct peer *peer);
 

@@ -8,7 +8,7 @@
 #include "node.h"
 #include "pull.h"
 
-#define TORN_MAX 3 /* how often a buffer that was published meanwhile is read again */
+#define TORN_MAX 3 /* how often a buffer is read again, if it was published during the reading */
 
 /* One reading of one buffer. */
 struct reading {
@@ -43,7 +43,7 @@ static bool fail(const struct puller *puller)
 	return false;
 }
 
-/* Find which buffers are meant: those that a pattern matches now, or the one of that name. */
+/* Find the buffers to pull: those that a pattern matches now, or the one of that name. */
 static bool find(struct puller *puller, const char *name)
 {
 	struct gpushare_info single = {.size = 0};
@@ -61,7 +61,7 @@ static bool find(struct puller *puller, const char *name)
 	return puller->infos.count != 0;
 }
 
-/* For gpushare_write(). */
+/* The callback of gpushare_write(): fetch the next bytes. */
 static int take(void *data, size_t size, void *user)
 {
 	struct reading *reading = user;
@@ -96,13 +96,13 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 	if (!status && pull->tag_count)
 		status =
 		    gpushare_tag(puller->staged.session, info->name, pull->tags, pull->tag_count);
-	if (!status) /* if there is no room for this tag, only --via can't use the copy */
+	if (!status) /* without room for this tag, the copy can't serve --via, but is complete */
 		(void)gpushare_tag(puller->staged.session, info->name, &of, 1);
 	return !status || !tool_failed(status);
 }
 
-/* Open a buffer, and set puller->version. *out_peer: the node itself, or a replica; NULL: it is
- * read from the node's registry on this host. False: see puller->peer.why. */
+/* Open a source for the buffer, and set puller->version. *out_peer: the connection to the node or
+ * to a replica; NULL: the source is in a registry of this host. False: see puller->peer.why. */
 static bool open_source(struct puller *puller, const struct gpushare_info *wanted,
 			struct gpushare_info *out_opened, struct peer **out_peer)
 {
@@ -126,7 +126,7 @@ static struct gpushare_buffer *make(struct puller *puller)
 	struct gpushare_info here = puller->version;
 	struct gpushare_buffer *buffer;
 
-	if (!puller->progress.total) /* of a single buffer */
+	if (!puller->progress.total) /* the size of a single buffer was unknown until now */
 		progress_begin(&puller->progress, 1, here.size);
 	if (pull->as)
 		strcpy(here.name, pull->as);
@@ -259,8 +259,8 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	const char *name;
 	bool good;
 
-	/* These two use setenv(), so before there are threads; the C library reads RES_OPTIONS at
-	 * the first look-up. */
+	/* The next two calls use setenv(), so make them before threads start. The C library reads
+	 * RES_OPTIONS at the first look-up. */
 	address_limit_look_ups();
 	if (pull->interface)
 		(void)ucx_version(NULL);

@@ -39,7 +39,7 @@ static bool is_copy(const struct puller *puller, const struct gpushare_info *wan
 {
 	struct gpushare_tag tag = replica_tag(puller, wanted, copy->sequence);
 
-	/* without publications, its owner can change it without a new sequence number */
+	/* the owner of a buffer without publications can change it without a new sequence number */
 	if ((!wanted->sequence && wanted->owner_alive) || copy->size != wanted->size)
 		return false;
 	for (uint32_t i = 0; *tag.value && i < copy->tag_count; i++)

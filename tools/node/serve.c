@@ -22,7 +22,7 @@
 #include "stream.h"
 
 #define CONNECTIONS_MAX 128
-#define REFUSED_MAX 16 /* connections beyond CONNECTIONS_MAX that get an answer */
+#define REFUSED_MAX 16 /* connections beyond CONNECTIONS_MAX that get a refusal as answer */
 #define REFUSAL "it serves 128 connections already"
 /* without a byte: longer than a puller waits, so that the puller reports a timeout */
 #define SILENCE_MS (NODE_SILENCE_MS + 2000)
@@ -32,16 +32,16 @@
 struct connection {
 	int fd; /* the socket; the worker has it too */
 	pid_t pid;
-	bool refused; /* there are too many: it only gets an answer */
+	bool refused; /* too many connections: the worker only sends REFUSAL */
 	bool killed;
-	uint64_t moved;	   /* bytes that came, or went and were acknowledged */
+	uint64_t moved;	   /* bytes that were received, or sent and acknowledged */
 	uint64_t moved_ms; /* when `moved` last changed */
 };
 
 struct server {
 	const char *directory; /* of the registry; "": the default */
-	const char *trusted;   /* interface for UCX, and of all peers without TLS; NULL: none */
-	const char *folder;    /* of the TLS files; "": no TLS */
+	const char *trusted; /* trusted interface: for UCX, and for peers without TLS; NULL: none */
+	const char *folder;  /* of the TLS files; "": no TLS */
 	int listener;
 	struct connection connections[CONNECTIONS_MAX + REFUSED_MAX]; /* the oldest first */
 	int count;
@@ -95,8 +95,8 @@ static void reap(struct server *server)
 	server->count = kept;
 }
 
-/* Kill the worker of a silent connection: its peer may be stopped or cut off, or the worker hangs
- * in a call of the driver. */
+/* Kill the worker of a silent connection: the peer may be stopped or cut off, or the worker may
+ * hang in a call of the driver. */
 static void watch(struct connection *connection)
 {
 	struct tcp_info info = {.tcpi_state = 0};
@@ -112,7 +112,7 @@ static void watch(struct connection *connection)
 		end(connection);
 }
 
-/* Whether the peer has ended the handshake: the worker sets this option of the socket then. */
+/* Whether the peer has completed the handshake: the worker then sets this option of the socket. */
 static bool has_spoken(const struct connection *connection)
 {
 	int spoke = 0;
@@ -122,7 +122,8 @@ static bool has_spoken(const struct connection *connection)
 	return spoke;
 }
 
-/* If there are too many, end the oldest connection that has sent nothing. False: none. */
+/* If there are CONNECTIONS_MAX connections, end the oldest one without a completed handshake.
+ * False: there is none. */
 static bool make_room(struct server *server)
 {
 	for (int i = 0; i < server->count && server->count >= CONNECTIONS_MAX; i++) {
@@ -254,8 +255,8 @@ int node_serve(const struct node_listen *listen)
 	tool_error("listening on %s", at);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	signal(SIGCHLD,
-	       SIG_DFL); /* who started the node may have set SIG_IGN, for which none comes */
+	/* If the node inherited an ignored SIGCHLD, the signal would not come. */
+	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &child, NULL); /* before join_nodes() starts a thread */
 	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (children < 0)

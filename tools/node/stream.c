@@ -68,7 +68,8 @@ static bool configure_tls(struct stream *stream, int side, const char *folder,
 {
 	char ca[PATH_MAX], own[PATH_MAX];
 
-	/* all nodes trust the key as this user, and every certificate that the CA has signed */
+	/* Nodes take the owner of the key for this user, so others must not read it. They trust
+	 * each certificate that the CA has signed, so others must not change the CA's file. */
 	if (!nodes_file(folder, "ca.pem", 022, ca, why) || !*ca ||
 	    !nodes_file(folder, "node.pem", 077, own, why) || !*own)
 		return false;
@@ -81,9 +82,10 @@ static bool configure_tls(struct stream *stream, int side, const char *folder,
 	mbedtls_ssl_conf_rng(&stream->config, draw, NULL);
 	mbedtls_ssl_conf_authmode(&stream->config, MBEDTLS_SSL_VERIFY_REQUIRED);
 	mbedtls_ssl_conf_ca_chain(&stream->config, &stream->ca, NULL);
-#if MBEDTLS_VERSION_MAJOR >= 3 /* its TLS 1.3 would also return tickets from mbedtls_ssl_read() */
+	/* With TLS 1.3, mbedtls_ssl_read() would also return for session tickets. */
+#if MBEDTLS_VERSION_MAJOR >= 3
 	mbedtls_ssl_conf_max_tls_version(&stream->config, MBEDTLS_SSL_VERSION_TLS1_2);
-#else /* by default it also speaks TLS 1.0 and 1.1 */
+#else /* this version accepts TLS 1.0 and 1.1 by default */
 	mbedtls_ssl_conf_min_version(&stream->config, MBEDTLS_SSL_MAJOR_VERSION_3,
 				     MBEDTLS_SSL_MINOR_VERSION_3);
 #endif
@@ -135,7 +137,8 @@ static int open_socket(const struct address *address)
 {
 	int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
 
-	if (fd >= 0) /* small messages precede large ones; accept() passes this on */
+	/* Don't delay a small message before a large one. Accepted sockets inherit this option. */
+	if (fd >= 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	return fd;
 }
@@ -150,7 +153,8 @@ struct stream *stream_dial(const struct address *address, const char *folder,
 	if (!stream)
 		return NULL;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)); /* of connect(), too */
+	/* SO_SNDTIMEO also limits connect(). */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
 	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&address->at, address->at_size))
 		return stream;
 	if (fd >= 0)
@@ -274,7 +278,8 @@ void stream_free(struct stream *stream)
 	mbedtls_x509_crt_free(&stream->ca);
 	mbedtls_x509_crt_free(&stream->own);
 	mbedtls_pk_free(&stream->key);
-	shutdown(stream->fd, SHUT_RDWR); /* the node has another descriptor of the socket */
+	/* The node has another descriptor of the socket: close() doesn't end the connection. */
+	shutdown(stream->fd, SHUT_RDWR);
 	if (stream->fd >= 0)
 		close(stream->fd);
 	free(stream);

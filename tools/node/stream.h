@@ -15,17 +15,18 @@
 
 struct stream;
 
-/* Connect to a node. Later calls fail with ETIMEDOUT if no byte moves for NODE_SILENCE_MS. On
- * failure this and the next two return NULL, -1 or false, and set `why`. `folder` has ca.pem and
- * node.pem, for TLS. */
+/* Connect to a node. `folder` has ca.pem and node.pem, for TLS. Later calls fail with ETIMEDOUT if
+ * no byte moves for NODE_SILENCE_MS. On failure this function and the next three return NULL, -1 or
+ * false, and set `why`. */
 struct stream *stream_dial(const struct address *address, const char *folder,
 			   char why[NODES_WHY_MAX]);
-/* Listen there. Returns a socket for accept(). *out_port: the port, also if the address has 0. */
+/* Listen at the address. Returns a socket for accept(). *out_port: the port; if the address has
+ * port 0, the one that the kernel chose. */
 int stream_listen(const struct address *address, int *out_port, char why[NODES_WHY_MAX]);
 /* Whether the files for TLS can be used. */
 bool stream_check(const char *folder, char why[NODES_WHY_MAX]);
-/* The node's side of the accepted socket `fd`, without time limits. `folder` NULL: without TLS.
- * Returns NULL on failure. */
+/* Make the node's side of a connection from the accepted socket `fd`, without time limits. `folder`
+ * NULL: without TLS. */
 struct stream *stream_of(int fd, const char *folder, char why[NODES_WHY_MAX]);
 void stream_free(struct stream *stream); /* closes the socket; NULL is allowed */
 
@@ -36,7 +37,7 @@ int stream_fd(const struct stream *stream);
 /* These return 0 or an errno. */
 int stream_receive(struct stream *stream, void *to, size_t size);
 int stream_send(struct stream *stream, const void *from, size_t size);
-/* Wait until bytes have come, or the end of the connection. False: none within `patience_ms`. */
+/* Wait for bytes or the end of the connection. False: neither came within `patience_ms`. */
 bool stream_is_ready(struct stream *stream, int patience_ms);
 const char *stream_error_text(int error);
 

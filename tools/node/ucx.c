@@ -60,14 +60,14 @@ struct sent {
 	ucs_status_t status;
 };
 
-/* A message that was announced: its bytes are still at the sender. */
+/* A message of which only the announcement has come: its bytes are still at the sender. */
 struct part {
 	void *message; /* UCX's handle; NULL: this entry is free */
 	uint64_t offset;
 	size_t size;
 };
 
-/* The bytes from `offset` on are to be written to `to`. */
+/* Which bytes of the buffer to receive, and where to write them. */
 struct expected {
 	uint64_t offset;
 	char *to;
@@ -83,7 +83,7 @@ struct ucx {
 	struct sent sent[UCX_PARTS_MAX]; /* a ring; `sending` are in use, from `first` on */
 	int first, sending;
 	bool failed;			/* the connection to the receiver failed */
-	uint8_t token[NODE_TOKEN_SIZE]; /* of all messages */
+	uint8_t token[NODE_TOKEN_SIZE]; /* in the header of all messages */
 	struct part parts[UCX_PARTS_MAX];
 	struct expected expected;
 	size_t left;   /* expected bytes whose receive has not begun */
@@ -202,7 +202,7 @@ struct ucx *ucx_open(const char *interface, char why[NODES_WHY_MAX])
 	return NULL;
 }
 
-/* Let UCX work, or wait until it can. False: it is `end_ms`, or `other` is readable. */
+/* Let UCX make progress, or wait until it can. False: `end_ms` has come, or `other` is readable. */
 static bool work(struct ucx *ucx, int other, uint64_t end_ms)
 {
 	struct pollfd events[] = {{.fd = ucx->events, .events = POLLIN},
@@ -215,7 +215,7 @@ static bool work(struct ucx *ucx, int other, uint64_t end_ms)
 		return false;
 	if (calls.ucp_worker_progress(ucx->worker))
 		return true;
-	/* while UCX 1.13 connects, it may always be busy */
+	/* While UCX 1.13 connects, it may be busy all the time: don't wait then. */
 	busy = calls.ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY;
 	count = poll(events, 2, busy ? 0 : (int)(end_ms - now_ms));
 	return (count < 0 && errno == EINTR) || (!events[1].revents && (busy || count > 0));
@@ -352,7 +352,7 @@ static ucs_status_t on_message(void *user, const void *header, size_t header_siz
 	return UCS_OK;
 }
 
-/* Receive the parts that are expected now. */
+/* Begin to receive the announced parts that are in the expected range. */
 static void start_receiving(struct ucx *ucx)
 {
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |

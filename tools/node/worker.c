@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that serves one connection, from the TLS handshake on; standard input is its socket.
- * So the node itself has no CUDA context, and a peer reaches no process of another peer.
+ * The process that serves one connection, from the TLS handshake on. Its standard input is the
+ * socket. So the node itself has no CUDA context, and a peer can't reach another peer's process.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,27 +20,27 @@
 #include "stream.h"
 #include "ucx.h"
 
-#define ALIVE_MS 3000	    /* between Hellos, which say that the worker is alive */
-#define ALIVE_MAX 20	    /* Hellos while the puller allocates memory */
+#define ALIVE_MS 3000	    /* between Hello answers, which say that the worker is alive */
+#define ALIVE_MAX 20	    /* most Hellos while the puller allocates memory */
 #define NAME_MS 500	    /* between two checks whether a buffer still has its name */
-#define PUBLICATION_MS 5000 /* to wait while a publisher writes */
+#define PUBLICATION_MS 5000 /* longest wait while a publisher writes */
 #define READINGS_MAX 4	    /* attempts, if the publisher writes meanwhile */
 
 struct worker {
 	struct stream *stream;
-	const char *refusal; /* the answer to the first Ask, and the end; "": serve */
-	bool told;	     /* by tell_node() */
+	const char *refusal; /* refuse the first Ask with this, and end; "": serve */
+	bool told;	     /* tell_node() was called */
 	struct gpushare_session *session;
 	const char *directory;
-	const char *interface;		/* trusted, and used by the connection; NULL: none */
-	struct ucx *ucx;		/* connected to the puller's; NULL: none */
+	const char *interface;		/* the connection's, if trusted; NULL: it isn't */
+	struct ucx *ucx;		/* connected to the puller's UCX worker; NULL: none */
 	struct gpushare_buffer *buffer; /* NULL: none is open */
 	struct gpushare_info info;	/* of `buffer` */
 	node_answer answer;
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
-	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it has none */
+	uint8_t *copy;	  /* of the publication to send; NULL: `buffer` has none */
 	uint64_t taken;	  /* bytes that were copied, compared or sent */
-	bool by_ucx;	  /* the current Fetch is */
+	bool by_ucx;	  /* the current Fetch wants the bytes by UCX */
 	bool compares;	  /* take_part() compares `copy` with `buffer` */
 	bool torn;	  /* `copy` and `buffer` differ */
 	bool unread;	  /* the puller has asked for no bytes of the open buffer */
@@ -68,7 +68,7 @@ static bool refuse_call(struct worker *worker, int status)
 	return refuse(worker, status, *worker->why ? worker->why : gpushare_explain());
 }
 
-/* Tries it at each request: the registry may have been started after this process. */
+/* Called at each request, because the registry may start later than this process. */
 static int open_session(struct worker *worker)
 {
 	const struct gpushare_open_options options = {.directory = worker->directory,
@@ -164,10 +164,10 @@ static void say_alive(struct worker *worker)
 	struct pollfd peer = {.fd = STDIN_FILENO, .events = POLLOUT};
 
 	if (poll(&peer, 1, 0) == 1 && !(peer.revents & (POLLERR | POLLHUP)))
-		(void)send_hello(worker); /* if it fails, so does the answer */
+		(void)send_hello(worker); /* if this fails, the answer fails too */
 }
 
-/* For gpushare_read(): copy the bytes, or compare them with the copy. */
+/* The callback of gpushare_read(): copy the bytes, or compare them with the copy. */
 static int take_part(const void *data, size_t size, void *user)
 {
 	struct worker *worker = user;
@@ -236,13 +236,14 @@ static int take_publication(struct worker *worker)
 	return status;
 }
 
-/* If the puller has a version of another buffer, any publication is the next one. */
+/* Wait up to NAME_MS for a publication after the version that the puller has. If that version is of
+ * another generation, any publication will do. */
 static int wait_once(struct worker *worker, const gpushare_node_Open *has)
 {
 	uint64_t after = has->generation == worker->info.generation ? has->sequence : 0, first;
 	int status = gpushare_join(worker->buffer, &first);
 
-	if (!status && first <= after) { /* don't let the publisher wait for us */
+	if (!status && first <= after) { /* so that the publisher doesn't wait for us */
 		status = gpushare_release_host(worker->buffer, after);
 		first = after + 1;
 	}
@@ -316,7 +317,8 @@ static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 	return refuse(worker, GPUSHARE_E_NOT_SUPPORTED, why);
 }
 
-/* Send one part, and its Bytes; by UCX, when the part has arrived. */
+/* Send a Bytes message and its part. If the part goes by UCX, ucx_start() has sent it: send the
+ * Bytes message when the part has arrived. */
 static bool send_part(struct worker *worker, const uint8_t *from, uint32_t part)
 {
 	worker->answer.body.bytes.length = part;
@@ -327,7 +329,8 @@ static bool send_part(struct worker *worker, const uint8_t *from, uint32_t part)
 	return send_answer(worker) && !stream_send(worker->stream, from, part);
 }
 
-/* For gpushare_read(). By UCX, up to UCX_PARTS_MAX parts are on their way. */
+/* The callback of gpushare_read(): send the bytes in parts. UCX sends up to UCX_PARTS_MAX parts at
+ * the same time. */
 static int send_parts(const void *data, size_t size, void *user)
 {
 	struct worker *worker = user;
@@ -396,7 +399,7 @@ static bool wait_for_ask(struct worker *worker)
 	return true;
 }
 
-/* Tell the node, once, that the peer has ended the handshake. */
+/* Tell the node, once, that the peer has completed the handshake. */
 static void tell_node(struct worker *worker)
 {
 	const int yes = 1;
@@ -406,7 +409,7 @@ static void tell_node(struct worker *worker)
 	worker->told = true;
 }
 
-/* False: the connection has ended, or should. */
+/* Serve one request. False: the connection has ended, or should end. */
 static bool serve_one(struct worker *worker)
 {
 	uint8_t header[NODE_HEADER_SIZE];
@@ -441,8 +444,8 @@ static bool serve_one(struct worker *worker)
 	return false;
 }
 
-/* A copy of a publication may fill the host's memory. Have the kernel kill this process then, and
- * not the publisher. */
+/* The copy of a publication may fill the host's memory. If so, let the kernel kill this process
+ * rather than the publisher. */
 static void be_first_without_memory(void)
 {
 	FILE *score = fopen("/proc/self/oom_score_adj", "we");
@@ -473,7 +476,8 @@ int node_worker(int argc, char **argv)
 	be_first_without_memory();
 	while (worker->stream && serve_one(worker))
 		;
-	ucx_close(worker->ucx); /* first: UCX may still read memory that the session has pinned */
+	/* before the session is closed: UCX may still read memory that the session has pinned */
+	ucx_close(worker->ucx);
 	gpushare_close(worker->session);
 	stream_free(worker->stream);
 	free(worker);
