@@ -134,7 +134,7 @@ static int send(struct question *question, int given, char *why, size_t why_size
 	line.client->goes = given;
 	status = line_call(why, why_size);
 	if (!status && line.client->reply.which_body != gpushare_Reply_order_tag) {
-		snprintf(why, why_size, "the registry answered another question");
+		snprintf(why, why_size, "the registry's answer is to another request");
 		status = GPUSHARE_E_PROTOCOL;
 	}
 	question->id = line.client->reply.body.order.id;

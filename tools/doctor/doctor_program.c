@@ -60,8 +60,10 @@ static void check_rights(const char *path)
 	else if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
 		what = "given capabilities";
 	if (what)
-		doctor_fail(AREA, "remove that (chmod u-s,g-s; setcap -r), or run a copy of it",
-			    "it is %s: the loader ignores LD_PRELOAD for it (AT_SECURE)", what);
+		doctor_fail(
+		    AREA,
+		    "remove these rights (chmod u-s,g-s; setcap -r), or run a copy of the program",
+		    "it is %s: the loader ignores LD_PRELOAD for it (AT_SECURE)", what);
 	else if (is.st_mode & (S_ISUID | S_ISGID))
 		doctor_warn(AREA, "chmod u-s,g-s",
 			    "it is set-uid or set-gid: if another user runs it, the loader ignores "

@@ -248,7 +248,8 @@ static int connect_node(struct peer *peer)
 	if (getrandom(to->token, sizeof(to->token), 0) != sizeof(to->token) ||
 	    !ucx_listen(peer->worker, to->token, &address, &size) ||
 	    size > sizeof(to->address.bytes))
-		return fail(peer, GPUSHARE_E_LIMIT, "this host's UCX has no address to be sent");
+		return fail(peer, GPUSHARE_E_LIMIT,
+			    "UCX on this host has no address that the node could send to");
 	memcpy(to->address.bytes, address, size);
 	to->address.size = (pb_size_t)size;
 	ucx_expect(peer->worker, 0, &byte, sizeof(byte));
