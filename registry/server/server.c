@@ -86,7 +86,8 @@ void server_end_session(struct server *server, struct session *session)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
-	/* This session is the first to be ended, and usually ends completely here. */
+	/* End sessions that have left, this one first, for PIECE_NS: usually long enough for all of
+	 * it. */
 	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
 		server->registry->due = true;

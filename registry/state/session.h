@@ -30,7 +30,7 @@ struct session {
 	uint32_t id;
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
-	struct process peer; /* its entries refer to it, too */
+	struct process peer; /* also the owner of the session's entries, which point to it */
 	struct user *user;
 	struct identity who;	     /* has groups only if connection.c has read them */
 	int watch;		     /* see os/process.h */

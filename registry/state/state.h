@@ -57,7 +57,7 @@ enum change_kind {
 	/* Changes of `participant`: its roles in a stream-sync page */
 	CHANGE_ROLES,
 	/* Changes of `session`: */
-	CHANGE_SEEN,  /* the data on its process is new */
+	CHANGE_SEEN,  /* what is known of its process has changed */
 	CHANGE_LEAVE, /* its connection has ended; what it has is removed next */
 };
 

@@ -66,9 +66,11 @@ static int check_shape(const struct gpushare_buffer *buffer,
 				"a tensor's element of %u bits is not a whole number of bytes",
 				(unsigned int)options->bits);
 	if (options->ndim < 0 || options->ndim > NDIM_MAX || (options->ndim && !options->shape))
-		return api_fail(GPUSHARE_E_INVALID,
-				"a tensor of '%s' has 0 to %d dimensions and their shape, not %d",
-				buffer->info.name, NDIM_MAX, options->ndim);
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "a tensor of '%s' needs an ndim of 0 to %d and a shape; ndim is %d, the "
+		    "shape %s",
+		    buffer->info.name, NDIM_MAX, options->ndim, options->shape ? "given" : "NULL");
 	for (int i = 0; i < options->ndim; i++) {
 		if (options->shape[i] < 0)
 			return api_fail(GPUSHARE_E_INVALID, "dimension %d of a tensor is %lld", i,

@@ -94,7 +94,8 @@ API_PUBLIC int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at
 	return GPUSHARE_OK;
 }
 
-/* The ordering of a consumer. A process that has not joined has nothing to release. */
+/* Find the buffer's ordering (its stream-sync page and roles) for a release. Fails if this process
+ * is no consumer: without gpushare_join() it has nothing to release. */
 static int releaser_of(struct gpushare_buffer *buffer, uint64_t sequence,
 		       struct ordering **out_ordering)
 {

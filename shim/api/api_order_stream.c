@@ -533,7 +533,7 @@ static int release_take(struct ordering *ordering, uint32_t slot)
 	return status;
 }
 
-/* Whether streams have released all up to `last` in the slot; true for slot 0 (none). */
+/* Whether the slot shows that publication `last` is released; true for slot 0 (none). */
 static bool has_come(const struct ordering *ordering, uint32_t slot, uint64_t last)
 {
 	return !slot || order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), last);

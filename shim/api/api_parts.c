@@ -44,7 +44,8 @@ static int take(void *user, size_t index, const struct session_answer *answer)
 	if (answer->status)
 		return answer->status;
 	if (!all->answer.generation) /* end_made() takes 0 for a part that was not granted */
-		return api_fail(GPUSHARE_E_PROTOCOL, "the registry gave '%s' no generation",
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"'%s' can't be shared: the registry's answer has no generation",
 				part->info.name);
 	part->info.generation = all->answer.generation;
 	session_add(all->whole->session, part, answer->readings);

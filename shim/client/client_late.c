@@ -26,7 +26,7 @@ void client_note_late(struct client *client, const request *question, uint32_t i
 	memcpy(late->name, name, strnlen(name, sizeof(late->name) - 1));
 }
 
-/* Make the request that undoes the late one. False: there is nothing to undo. */
+/* Make the request that undoes the one whose answer came late. False: there is nothing to undo. */
 static bool reverse(const struct client_late *late, const reply *answer, request *out)
 {
 	const gpushare_ShareReply *shared = &answer->body.share;

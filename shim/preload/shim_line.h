@@ -36,7 +36,8 @@ int line_call(char *why, size_t why_size);
  * quarter of the time limit. A registry is started for it only if the previous one left its
  * records. */
 int line_give_back(char *why, size_t why_size);
-/* client_fetch_changes() for the rest of the turn. Does nothing if no time is left. */
+/* Call it in a turn (from line_enter() to line_leave()): client_fetch_changes(), which gets the
+ * rest of the turn's time. Does nothing if no time is left. */
 void line_fetch_changes(void);
 /* Did the latest failed call get no answer in time? If so, the registry may have received the
  * request. Needs no turn. */

@@ -44,7 +44,8 @@ struct live {
 	uint64_t whole, address;	      /* attached memory: buffer size, owner's pointer */
 	uint8_t uuid[GPUSHARE_UUID_SIZE];     /* attached memory: the owner's GPU */
 	uint64_t generation;		      /* 0 with a name: see live_is_unsettled() */
-	unsigned int reading; /* resync_readings() at the share or attach, later at the removal */
+	unsigned int
+	    reading; /* resync_readings() at the share or attach; from its removal on, at that */
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared */
 };
 

@@ -359,7 +359,8 @@ static bool fetch(struct worker *worker, const gpushare_node_Fetch *ask)
 	if (!worker->buffer)
 		return refuse(worker, GPUSHARE_E_INVALID, "no buffer is open");
 	if (ask->by_ucx && !worker->ucx)
-		return refuse(worker, GPUSHARE_E_INVALID, "no UCX worker is connected");
+		return refuse(worker, GPUSHARE_E_INVALID,
+			      "bytes are wanted by UCX, which this connection doesn't use");
 	worker->by_ucx = ask->by_ucx;
 	worker->taken = 0;
 	if (worker->copy)
