@@ -67,6 +67,10 @@ program stress_static 90 all 'm%i' "16 threads, static cudart" rt_stress_static
 program stress_shared 90 all 'm%i' "16 threads, shared cudart" rt_stress_shared
 program stress_12 90 all 'm%i' "16 threads, cudart 12" rt_stress_12
 program stress_11 90 all 'm%i' "16 threads, cudart 11" rt_stress_11
+program ipc_static 60 all 'm%p.%i' "a program's own cudaIpc, static cudart" rt_ipc_static
+program ipc_shared 60 all 'm%p.%i' "a program's own cudaIpc, shared cudart" rt_ipc_shared
+program ipc_12 60 all 'm%p.%i' "a program's own cudaIpc, cudart 12" rt_ipc_12
+program ipc_11 60 all 'm%p.%i' "a program's own cudaIpc, cudart 11" rt_ipc_11
 
 write "" "## Programs bare, preloaded, with all their allocations named, and with all of them mapped" ""
 write "Output and exit code are compared with the bare run's. Mapped: named by a rule with \`vmm\`. Records: how often the registry was told of an allocation, of how many the program says it made, named and mapped; all were gone when it had ended. Several ran side by side, so their seconds say little.${GPUSHARE_MATRIX_WAYS:+ Only these ways were run: $GPUSHARE_MATRIX_WAYS.}" ""
