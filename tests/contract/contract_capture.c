@@ -98,6 +98,16 @@ static void vmm_is_allowed(int peer)
 	EXPECT(CU_OK, driver->cuMemRelease(handle));
 }
 
+static void relaxed_thread(int peer)
+{
+	driver = contract_context(0);
+	capture_begin(CU_CAPTURE_GLOBAL);
+	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, alloc());
+	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	capture_ends_well();
+}
+
 static void relaxed_capture(int peer)
 {
 	driver = contract_context(0);
@@ -180,6 +190,7 @@ static void legacy_stream(int peer)
 UNIT_MAIN(ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
 	  ALONE(other_unsafe_calls_spoil_it_too, its_kin_spoil),
 	  ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
+	  ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
 	  ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
 	  ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
 	  ALONE(stream_ordered_allocation_is_captured, stream_ordered),

@@ -228,7 +228,7 @@ go_on_and_leave() {
 	registry=$(registry_pids)
 	start theirs "$BIN/api_app" open alloc=a,x,2Mi touch="$WORK/theirs" await="$WORK/end"
 	await_file "$WORK/theirs"
-	begin_named app w:size=4Mi env GPUSHARE_ATTACH=x:size=2Mi GPUSHARE_TIMEOUT_MS=500 "$BIN/drv_linked" init \
+	begin_named app w:size=4Mi env GPUSHARE_ATTACH=x:size=2Mi GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS)) "$BIN/drv_linked" init \
 		stream=s alloc=a,4Mi fill=a,7 make=b,async,2Mi,s stall=s drop=b,async,s touch="$WORK/up" await="$WORK/go" \
 		go=s alloc=c,1Mi free=a touch="$WORK/freed" await="$WORK/end"
 	held w

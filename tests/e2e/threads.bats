@@ -63,6 +63,7 @@ cancelled"
 	done
 	late=$(cat "$WORK"/*.asked | awk -v limit=$((GPUSHARE_TIMEOUT_MS + SLACK_MS)) '$2 >= limit')
 	equal "$late" ""
+	[ "$(awk '$2 > most { most = $2 } END { print int(most) }' "$WORK/gpushare_stat.asked")" -ge "$GPUSHARE_TIMEOUT_MS" ]
 	equal "$(grep -hc ' ' "$WORK"/*.asked | sort | uniq -c | tr -s ' ')" " ${#calls[@]} 1"
 }
 

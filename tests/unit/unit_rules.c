@@ -580,6 +580,55 @@ static void of_many_rules_each_takes_its_own(void **state)
 	rules_free(rules);
 }
 
+#define LIVE 5
+
+/* Compute the `number`th permutation of LIVE things. */
+static void permutation(int number, int order[LIVE])
+{
+	for (int i = 0; i < LIVE; i++)
+		order[i] = i;
+	for (int left = LIVE; left > 1; number /= left, left--) {
+		int pick = number % left, kept = order[pick];
+
+		order[pick] = order[left - 1];
+		order[left - 1] = kept;
+	}
+}
+
+/* All of nth=1-5 match, and `count` of them fail in this order. Then as many match again, and no
+ * more. */
+static void return_in_order(const int order[LIVE], int count)
+{
+	struct rules *rules = parsed(RULES_NAME, "w%i:nth=1-5");
+	struct rules_allocation what = {.size = 1};
+	struct rules_match matches[LIVE], more;
+
+	for (int i = 0; i < LIVE; i++)
+		assert_true(rules_match(rules, 0, &what, &process, &matches[i]));
+	assert_false(rules_alive(rules));
+	for (int i = 0; i < count; i++)
+		fail_match(rules, &what, &matches[order[i]]);
+	for (int i = 0; i < count; i++)
+		assert_true(rules_match(rules, 0, &what, &process, &matches[order[i]]));
+	assert_false(rules_match(rules, 0, &what, &process, &more));
+	assert_false(rules_alive(rules));
+	for (int i = 0; i < LIVE; i++)
+		for (int other = 0; other < i; other++)
+			assert_string_not_equal(matches[i].name, matches[other].name);
+	rules_free(rules);
+}
+
+static void returns_in_any_order_leave_room_for_as_many(void **state)
+{
+	for (int number = 0; number < 1 * 2 * 3 * 4 * 5; number++) {
+		int order[LIVE];
+
+		permutation(number, order);
+		for (int count = 1; count <= LIVE; count++)
+			return_in_order(order, count);
+	}
+}
+
 #define MATCHERS 4
 #define ASKERS 2
 #define ROUNDS 5000 /* the first of each three fails */
@@ -991,6 +1040,7 @@ UNIT_MAIN(UNIT(no_text_is_no_rules), UNIT(allocations_get_the_names_that_the_rul
 	  UNIT(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
 	  UNIT(of_many_rules_each_takes_its_own),
 	  UNIT(who_counts_without_a_lock_leaves_the_wanted_ones),
+	  UNIT(returns_in_any_order_leave_room_for_as_many),
 	  UNIT(threads_never_share_an_index_and_askers_need_no_lock),
 	  UNIT(what_does_not_parse_is_said_in_one_marked_line),
 	  UNIT(values_that_make_no_sense_are_said_with_what_is_wanted),

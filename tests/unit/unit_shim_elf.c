@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <link.h>
+#include <sys/auxv.h>
 
 #include "beside.h"
 #include "cuda/cuda_abi.h"
@@ -175,7 +176,46 @@ static void of_several_runtimes_its_own(void **state)
 			 dlsym(runtime[2], "cudaMalloc"));
 }
 
+static void paths(void **state)
+{
+	struct link_map *map;
+	char path[512], cut[8], *heap = malloc(1);
+
+	assert_int_equal(dlinfo(sysv, RTLD_DI_LINKMAP, &map), 0);
+	elf_path(dlsym(sysv, "lib_sysv_second"), path, sizeof(path));
+	assert_string_equal(path, map->l_name);
+	elf_path(map->l_ld, path, sizeof(path)); /* an address in another part of it */
+	assert_string_equal(path, map->l_name);
+	elf_path((const void *)load_all, path, sizeof(path));
+	assert_string_equal(path, (const char *)getauxval(AT_EXECFN));
+	elf_path((const void *)load_all, cut, sizeof(cut));
+	assert_true(strlen(cut) < sizeof(cut) && !strncmp(path, cut, strlen(cut)));
+	elf_path(heap, path, sizeof(path));
+	assert_string_equal(path, "");
+	elf_path(NULL, path, sizeof(path));
+	assert_string_equal(path, "");
+	free(heap);
+}
+
+/* The lookups change neither the program's dlerror() nor the objects' reference counts. */
+static void the_loader_does_not_notice(void **state)
+{
+	void *once = beside_load("bin/lib_lookalikes.so");
+	const void *place = inside(once);
+	char path[512];
+
+	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* leaves a message for dlerror() */
+	elf_find_in("lib_lookalikes", "no_such_symbol", NULL);
+	elf_find_needed(place, "libc.so", "getppid");
+	elf_path(place, path, sizeof(path));
+	assert_true(elf_is_in(place, "lib_lookalikes", NULL));
+	assert_non_null(strstr(dlerror(), "no_such_symbol"));
+	assert_int_equal(dlclose(once), 0);
+	assert_null(elf_find_in("lib_lookalikes", "cudnnCreate", NULL));
+}
+
 UNIT_MAIN_BETWEEN(load_all, NULL, UNIT(every_call_of_the_driver), UNIT(all_at_once),
 		  UNIT(how_many_were_loaded_and_unloaded), UNIT(functions_only_and_defined_ones),
 		  UNIT(a_hash_table_of_the_old_kind), UNIT(only_behind_an_address),
-		  UNIT(what_an_object_needs), UNIT(of_several_runtimes_its_own))
+		  UNIT(what_an_object_needs), UNIT(of_several_runtimes_its_own), UNIT(paths),
+		  UNIT(the_loader_does_not_notice))

@@ -70,7 +70,7 @@ static void say_file(struct libraries *all, const char *path)
 
 	if (begins(name_of(path), DRIVER) || begins(name_of(path), RUNTIME)) {
 		if (strstr(path, "/stubs/"))
-			doctor_fail(AREA, "remove the stubs' folder from LD_LIBRARY_PATH",
+			doctor_fail(AREA, "remove the stubs' folder from LD_LIBRARY_PATH or RPATH",
 				    "it would load %s, a stub that is only for linking", path);
 		return;
 	}

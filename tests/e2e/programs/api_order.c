@@ -251,8 +251,11 @@ static int read_stream(const struct part *part, uint64_t number)
 	end_capture(part, number);
 	MUST(cu.cuStreamSynchronize(part->stream));
 	MUST(gpushare_sequence(part->ring, &published));
-	if (published < number)
-		return gpushare_order_status(part->ring);
+	if (published < number) {
+		status = gpushare_order_status(part->ring);
+		must(status == GPUSHARE_E_OWNER_GONE, "what was acquired is published");
+		return status;
+	}
 	frame_check(to, number);
 	return 0;
 }
