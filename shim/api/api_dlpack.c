@@ -68,7 +68,7 @@ static int check_shape(const struct gpushare_buffer *buffer,
 	if (options->ndim < 0 || options->ndim > NDIM_MAX || (options->ndim && !options->shape))
 		return api_fail(
 		    GPUSHARE_E_INVALID,
-		    "a tensor of '%s' needs an ndim of 0 to %d and a shape; ndim is %d, the "
+		    "a tensor of '%s' needs 0 to %d dimensions and a shape; ndim is %d, the "
 		    "shape %s",
 		    buffer->info.name, NDIM_MAX, options->ndim, options->shape ? "given" : "NULL");
 	for (int i = 0; i < options->ndim; i++) {
