@@ -16,7 +16,7 @@
 #include "os/log.h"
 #include "state/session.h"
 
-#define LINES_MAX (1 << 18) /* bytes of lines not yet written; further lines are left out */
+#define LINES_MAX (1 << 18) /* bytes of lines that wait to be written; further lines are left out */
 #define WRITE_MS 200	    /* how long writing a batch of lines may take */
 #define JOURNAL_WAIT_MS 20  /* how long one send waits for room in journald's queue */
 
